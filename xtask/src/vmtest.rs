@@ -98,7 +98,7 @@ pub(crate) struct Arguments {
 
 /// Processors of a virtual machine, unless asked otherwise.
 const CPUS: u8 = 2;
-/// How long one test may take.
+/// How long one test may take, but for those that are asked for by name.
 const TEST_TIMEOUT_SECONDS: u64 = 240;
 
 pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Error> {
@@ -236,7 +236,7 @@ fn boot(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -
         port: guest.arch.results_port(),
         filter: &arguments.filter,
         left_out: &live_tests::left_out(arguments.quick, !arguments.filter.is_empty()),
-        test_timeout_seconds: TEST_TIMEOUT_SECONDS,
+        test_timeout_seconds: if arguments.filter.is_empty() { TEST_TIMEOUT_SECONDS } else { arguments.timeout },
         counted: arguments.counted,
     };
     let initramfs = dir.join("initramfs");

@@ -121,7 +121,9 @@ pub struct Reader {
     unwatched: Unwatched,
     /// CPUs that were settled by the last reading.
     settled: Vec<u32>,
-    /// Whether they are the same as those of the reading before.
+    /// Those of the reading before.
+    settled_before: Vec<u32>,
+    /// Whether they are the same.
     same_settled: bool,
     /// Switches on CPUs that were not settled.
     switches_elsewhere: u64,
@@ -163,6 +165,7 @@ impl Reader {
             times_next: true,
             unwatched: Unwatched::default(),
             settled: Vec::new(),
+            settled_before: Vec::new(),
             same_settled: false,
             switches_elsewhere: 0,
             rows_allocated: 0,
@@ -262,7 +265,6 @@ impl Reader {
             ..KernelSnapshot::default()
         };
         self.read_cpus(&mut snapshot)?;
-        self.unwatched.take_out(&mut snapshot.lost, switches_timed);
         snapshot.lost.missed_runs = misses::of(&self.ebpf, &self.plan);
         let switches = snapshot.cpus.iter().filter_map(|cpu| cpu.totals.switches).sum();
         self.cost.update(&self.ebpf, switches, switches_timed);
@@ -325,7 +327,8 @@ impl Reader {
         }
         self.same_settled = settled == self.settled;
         self.has_new_rows |= rows_allocated != self.rows_allocated || !self.same_settled;
-        (self.rows_allocated, self.settled) = (rows_allocated, settled);
+        self.rows_allocated = rows_allocated;
+        self.settled_before = std::mem::replace(&mut self.settled, settled);
         Ok(())
     }
 
@@ -408,7 +411,7 @@ impl Reader {
     fn read_cpus(&mut self, snapshot: &mut KernelSnapshot) -> Result<(), KernelError> {
         let mut booked = Vec::with_capacity(self.settled.len());
         let mut rows_allocated = 0u64;
-        let Self { maps, settled, measured, counted, .. } = self;
+        let Self { maps, settled, settled_before, measured, counted, unwatched, .. } = self;
         for (cpu, state) in (0u32..).zip(maps.cpu.read()?) {
             rows_allocated = rows_allocated.wrapping_add(state.rows_allocated);
             if !counted.reads(cpu) {
@@ -420,7 +423,8 @@ impl Reader {
                 booked.push(state.booked_ns);
             }
             snapshot.cpus.push(cpus::totals(state, is_online, *measured));
-            snapshot.lost.add(&cpus::lost(state));
+            let is_watched = snapshot.switches_timed || settled_before.contains(&cpu);
+            snapshot.lost.add(&unwatched.take_out(cpu, cpus::lost(state), is_watched));
         }
         // A CPU may have come and gone between two readings.
         self.has_new_rows |= rows_allocated != self.rows_allocated_anywhere;

@@ -167,7 +167,7 @@ mod tests {
 
     fn untimed(timed: &Interval) -> Interval {
         let mut interval = timed.clone();
-        interval.forget_switch_costs();
+        interval.forget_costs();
         interval
     }
 

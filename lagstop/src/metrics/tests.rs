@@ -408,7 +408,7 @@ fn while_a_sentinel_only_watches_counters_stand_still_and_gauges_are_absent() {
 fn costs_of_intervals_that_were_not_timed_are_estimates_with_an_error() {
     let mut accumulator = Accumulator::new(&session(), settings(10));
     let mut untimed = interval(vec![cgroup(5, "/a", 3)]);
-    untimed.forget_switch_costs();
+    untimed.forget_costs();
     for n in [1, 2] {
         for next in [interval(vec![cgroup(5, "/a", n)]), untimed.clone()] {
             let next = accumulator.complete(next);

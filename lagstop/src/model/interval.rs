@@ -115,13 +115,19 @@ impl Interval {
             network_namespaces: after.namespaces_since(before),
         };
         if after.untimed {
-            interval.forget_switch_costs();
+            interval.forget_costs();
         }
         interval
     }
 
     /// Removes what is only known if switches are timed.
-    pub(crate) fn forget_switch_costs(&mut self) {
+    pub(crate) fn forget_costs(&mut self) {
+        self.forget_switch_costs();
+        self.forget_pick_function();
+    }
+
+    /// But for the time in the pick function.
+    pub(super) fn forget_switch_costs(&mut self) {
         for cgroup in &mut self.cgroups {
             cgroup.totals.forget_switch_costs();
             cgroup.switch_cost = None;
@@ -131,6 +137,11 @@ impl Interval {
         for cpu in &mut self.cpus {
             (cpu.totals.kept_calls, cpu.totals.pick_ns, cpu.totals.swap_ns) = (None, None, None);
         }
+    }
+
+    pub(super) fn forget_pick_function(&mut self) {
+        self.cgroups.iter_mut().for_each(|cgroup| cgroup.totals.pick_function_ns = None);
+        self.host.totals.pick_function_ns = None;
     }
 
     /// Rate of `count` over the interval.

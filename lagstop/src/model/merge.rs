@@ -119,34 +119,16 @@ impl Merger {
     pub fn finish(self) -> Option<Interval> {
         let (seq, start_ns) = self.first?;
         let [switch_cost, pick_function] = self.ways.map(Option::unwrap_or_default);
-        let forget = |totals: &mut Totals| {
-            if switch_cost.differ {
-                (totals.pick_ns, totals.kept_ns, totals.swap_ns) = (None, None, None);
-            }
-            if pick_function.differ {
-                totals.pick_function_ns = None;
-            }
-        };
         let mut host = self.host.unwrap_or_default();
         host.totals.threads = self.threads;
-        forget(&mut host.totals);
-        let mut cgroups: Vec<Cgroup> =
+        let cgroups: Vec<Cgroup> =
             self.cgroups.into_values().map(|merging| merging.finish(self.duration, self.load_credit_time)).collect();
-        for cgroup in &mut cgroups {
-            forget(&mut cgroup.totals);
-            if switch_cost.differ {
-                cgroup.switch_cost = None;
-            }
-        }
         let mut cpus: Vec<Cpu> = self.cpus.into_values().collect();
         for cpu in &mut cpus {
             cpu.crowd.sort_by_key(|one| (std::cmp::Reverse(one.time()), one.id));
             cpu.crowd.truncate(Cpu::CROWD);
-            if switch_cost.differ {
-                (cpu.totals.pick_ns, cpu.totals.swap_ns) = (None, None);
-            }
         }
-        Some(Interval {
+        let mut interval = Interval {
             seq,
             start_ns,
             duration_ns: self.duration,
@@ -158,7 +140,14 @@ impl Merger {
             cpus,
             listeners: self.listeners.into_values().collect(),
             network_namespaces: self.namespaces.into_values().collect(),
-        })
+        };
+        if switch_cost.differ {
+            interval.forget_switch_costs();
+        }
+        if pick_function.differ {
+            interval.forget_pick_function();
+        }
+        Some(interval)
     }
 }
 

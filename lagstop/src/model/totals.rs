@@ -97,13 +97,12 @@ impl Totals {
         self.pick_ns.zip(self.swap_ns).map(|(pick, swap)| pick.saturating_add(swap))
     }
 
-    /// Removes what is only known if switches are timed.
+    /// Removes what is only known if switches are timed, but for the time in the pick function.
     pub(super) const fn forget_switch_costs(&mut self) {
         self.schedule_calls = None;
         self.pick_ns = None;
         self.kept_ns = None;
         self.swap_ns = None;
-        self.pick_function_ns = None;
     }
 
     /// Mean cost of a switch, without calls that kept the running task.

@@ -34,6 +34,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("the_papers_credit_is_lagstops_load_credit", papers_credit),
     ("lags_starts_again_when_cpus_come_or_go", hotplug),
     ("the_kernels_own_scheduler_is_back_however_lags_ends", ends),
+    ("lags_comes_and_goes_two_hundred_times", again_and_again),
     ("lags_refuses_quotas_and_a_second_scheduler", refusals),
 ];
 
@@ -537,23 +538,53 @@ fn ends() {
     let status = Command::new(lagstop()).args(["schedule", "--status"]).output().unwrap();
     let status = String::from_utf8(status.stdout).unwrap();
     assert!(status.contains("was killed") && status.contains("kernel's own scheduler is in force"), "{status}");
-    // Loading takes a second or more where everything is emulated.
-    let times = if is_slow() { 4 } else { 200 };
-    let memory = || {
-        let text = fs::read_to_string("/proc/meminfo").unwrap();
-        let free = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap();
-        free.trim().trim_end_matches(" kB").parse::<i64>().unwrap()
-    };
-    let before = memory();
-    for _ in 0..times {
-        drop(Lags::start(&["--learn", "0s"]));
-        eventually("the kernel's own is back", is_back);
-    }
-    println!("{times} times on and off took {} kB for good", before - memory());
     let timed = Command::new(lagstop()).args(["schedule", "--learn", "0s", "--duration", "1s"]).output().unwrap();
     let said = String::from_utf8_lossy(&timed.stderr).into_owned();
     assert!(timed.status.success() && said.contains("the time is over"), "{said}");
     eventually("the kernel's own is back", is_back);
+}
+
+/// Programs and maps in the kernel.
+fn loaded() -> (usize, usize) {
+    (aya::programs::loaded_programs().flatten().count(), aya::maps::loaded_maps().flatten().count())
+}
+
+/// Takes half an hour or more where everything is emulated.
+fn again_and_again() {
+    if !is_possible() {
+        return;
+    }
+    let busy = TestCgroup::new("busy");
+    let mut load = busy.start("threads 6 7200000");
+    assert_eq!(load.line(), "joined");
+    load.go();
+    let available = || {
+        let text = fs::read_to_string("/proc/meminfo").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<i64>().unwrap()
+    };
+    let before = loaded();
+    let (mut memory, start) = (0, Instant::now());
+    for time in 1..=200 {
+        let signal = [Signal::INT, Signal::TERM, Signal::KILL][time % 3];
+        let (status, said) = Lags::start(&["--learn", "0s"]).end(signal);
+        assert_eq!(status.success(), signal != Signal::KILL, "{signal:?}: {said}");
+        eventually("the kernel's own is back", is_back);
+        eventually("all is freed", || loaded() == before);
+        // What is kept for the next time is there after the first ones.
+        if time == 20 {
+            memory = available();
+        }
+        if time % 20 == 0 {
+            println!(
+                "{time} times in {} s, {} kB less since the 20th",
+                start.elapsed().as_secs(),
+                memory - available()
+            );
+        }
+    }
+    let lost = memory - available();
+    assert!(lost < 4_096, "{lost} kB are gone for good, which is {} kB each time", lost / 180);
 }
 
 fn refusals() {

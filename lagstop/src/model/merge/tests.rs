@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{CgroupCounters, CgroupState, CpuReading, Files, Level, LoadCredits, Snapshot};
+use crate::model::{CgroupCounters, CgroupState, CpuReading, Files, Idle, Level, LoadCredits, Snapshot};
 
 const TIME_CONSTANT: Nanos = LoadCredits::TIME_CONSTANT;
 
@@ -128,13 +128,22 @@ proptest! {
 fn costs_of_different_ways_are_not_added_up() {
     let interval = |way: &str| Interval {
         switch_cost_way: Some(way.into()),
-        host: Host { totals: Totals { pick_ns: Some(Nanos(5)), switches: 1, ..Totals::default() }, ..Host::default() },
+        host: Host {
+            totals: Totals { pick_ns: Some(Nanos(5)), schedule_calls: Some(2), switches: 1, ..Totals::default() },
+            idle: Idle { swap_ns: Some(Nanos(3)), ..Idle::default() },
+            ..Host::default()
+        },
         ..Interval::default()
     };
     let same = merge(TIME_CONSTANT, &[interval("a"), interval("a")]).unwrap();
     assert_eq!((same.switch_cost_way.as_deref(), same.host.totals.pick_ns), (Some("a"), Some(Nanos(10))));
     let different = merge(TIME_CONSTANT, &[interval("a"), interval("b"), interval("a")]).unwrap();
     assert_eq!((different.switch_cost_way, different.host.totals.pick_ns), (None, None));
+    assert_eq!(
+        (different.host.totals.schedule_calls, different.host.idle.swap_ns),
+        (None, None),
+        "of calls and idle neither"
+    );
     assert_eq!(different.host.totals.switches, 3);
 }
 

@@ -39,13 +39,19 @@ const FULL_OVERHEAD: f64 = 0.05;
 
 struct Item {
     label: &'static str,
+    meaning: &'static str,
     cell: Cell,
     unit: &'static str,
     alert: Option<AlertKind>,
 }
 
-const fn item(label: &'static str, cell: Cell, unit: &'static str) -> Item {
-    Item { label, cell, unit, alert: None }
+const fn item(label: &'static str, meaning: &'static str, cell: Cell, unit: &'static str) -> Item {
+    Item { label, meaning, cell, unit, alert: None }
+}
+
+/// The labels of the figures, and what they mean.
+pub(super) fn terms() -> impl Iterator<Item = (&'static str, &'static str)> {
+    items(&Interval::default()).into_iter().flatten().map(|item| (item.label, item.meaning))
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
@@ -143,31 +149,78 @@ fn items(interval: &Interval) -> [Vec<Item>; 3] {
     let rate = |count| Quantity::Rate(interval.per_second(count));
     // Steal is summed over CPUs, like the capacity it is a share of.
     let steal = host.times.steal_ns.map(|steal| Quantity::Share(steal.cores(host.capacity()).0));
-    let mean_switch = host.mean_switch_cost().map(Quantity::Time);
     let pressure = host.pressure.map(|pressure| Quantity::Share(per_duration(pressure.some_ns)));
     [
         vec![
             Item {
                 alert: Some(AlertKind::Overhead),
-                ..item("overhead", host.overhead().map(Quantity::Share).into(), "%")
+                ..item(
+                    "overhead",
+                    "switch cost of all cgroups, in % of the time of all online CPUs",
+                    host.overhead().map(Quantity::Share).into(),
+                    "%",
+                )
             },
-            Item { alert: Some(AlertKind::MeanSwitchCost), ..item("mean switch", mean_switch.into(), "") },
-            item("switches/s", Cell::Quantity(rate(host.task_switches())), ""),
-            item("migrations/s", totals.migrations.map(rate).into(), ""),
+            Item {
+                alert: Some(AlertKind::MeanSwitchCost),
+                ..item(
+                    "mean switch",
+                    "mean cost of a switch away from a task, without idle",
+                    host.mean_switch_cost().map(Quantity::Time).into(),
+                    "",
+                )
+            },
+            item(
+                "switches/s",
+                "switches away from tasks per second, without idle",
+                Cell::Quantity(rate(host.task_switches())),
+                "",
+            ),
+            item("migrations/s", "migrations to another CPU per second", totals.migrations.map(rate).into(), ""),
         ],
         vec![
-            item("CPU used", Cell::Quantity(Quantity::Share(host.cpu_utilisation())), "%"),
-            item("effective", host.effective_utilisation().map(Quantity::Share).into(), "%"),
+            item(
+                "CPU used",
+                "CPU utilisation: busy CPU time",
+                Cell::Quantity(Quantity::Share(host.cpu_utilisation())),
+                "%",
+            ),
+            item(
+                "effective",
+                "effective utilisation: CPU time spent on the tasks' own work",
+                host.effective_utilisation().map(Quantity::Share).into(),
+                "%",
+            ),
             Item {
                 alert: Some(AlertKind::WaitPerCpu),
-                ..item("waiting", totals.runq_wait_ns.map(|wait| Quantity::Amount(per_duration(wait))).into(), "")
+                ..item(
+                    "waiting",
+                    "tasks that are runnable and not running, on average",
+                    totals.runq_wait_ns.map(|wait| Quantity::Amount(per_duration(wait))).into(),
+                    "",
+                )
             },
-            item("steal", steal.into(), "%"),
+            item("steal", "time of the CPUs that a hypervisor gave to others", steal.into(), "%"),
         ],
         vec![
-            item("runq wait", Cell::mean(totals.runq_wait_ns, totals.runq_waits), ""),
-            item("accept wait", Cell::mean(totals.accept_wait_ns, totals.accepts), ""),
-            item("PSI some", pressure.into(), "%"),
+            item(
+                "runq wait",
+                "mean time from runnable to running, of all tasks",
+                Cell::mean(totals.runq_wait_ns, totals.runq_waits),
+                "",
+            ),
+            item(
+                "accept wait",
+                "mean time from connection to accept",
+                Cell::mean(totals.accept_wait_ns, totals.accepts),
+                "",
+            ),
+            item(
+                "PSI some",
+                "share of time in which some task waited for a CPU, as measured by the kernel",
+                pressure.into(),
+                "%",
+            ),
         ],
     ]
 }

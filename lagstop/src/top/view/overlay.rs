@@ -8,7 +8,7 @@ use ratatui::{
     widgets::{Block, BorderType, Clear, Padding, Paragraph},
 };
 
-use super::verdict;
+use super::{host, verdict};
 use crate::top::{
     column::Column,
     keymap,
@@ -27,20 +27,6 @@ const WIDEST: u16 = 96;
 const FRAME: (u16, u16) = (4, 2);
 /// Cells of what is explained, in the help.
 const TERM: usize = 13;
-
-/// Figures of the host, explained like the columns are.
-const HOST_TERMS: [(&str, &str); 10] = [
-    ("overhead", "switch cost of all cgroups, in % of the time of all online CPUs"),
-    ("mean switch", "mean cost of a switch away from a task, without idle"),
-    ("switches/s", "switches away from tasks per second, without idle"),
-    ("CPU used", "CPU utilisation: busy CPU time"),
-    ("effective", "effective utilisation: CPU time spent on the tasks' own work"),
-    ("waiting", "tasks that are runnable and not running, on average"),
-    ("runq wait", "mean time from runnable to running, of all tasks"),
-    ("accept wait", "mean time from connection to accept"),
-    ("PSI some", "share of time in which some task waited for a CPU, as measured by the kernel"),
-    ("lagstop", "cost of lagstop itself, including its programs in the kernel, in % of one CPU"),
-];
 
 /// Marks of alerts, behind that of the cgroup.
 const ALERT_MARKS: [(&str, &str); 2] = [("!", "crosses a threshold"), ("!!", "crosses a critical threshold")];
@@ -122,7 +108,7 @@ fn help(cells: usize, theme: &Theme) -> Vec<Line<'static>> {
         lines.extend(explained(column.title(), column.meaning(), cells, theme));
     }
     lines.extend([Line::default(), heading("Host", theme)]);
-    for (term, meaning) in HOST_TERMS {
+    for (term, meaning) in host::terms() {
         lines.extend(explained(term, meaning, cells, theme));
     }
     lines.push(Line::default());
