@@ -28,6 +28,10 @@ const FRAME: (u16, u16) = (4, 2);
 /// Cells of what is explained, in the help.
 const TERM: usize = 13;
 
+/// A figure of the footer.
+const OWN_COST: (&str, &str) =
+    ("lagstop", "cost of lagstop itself, including its programs in the kernel, in % of one CPU");
+
 /// Marks of alerts, behind that of the cgroup.
 const ALERT_MARKS: [(&str, &str); 2] = [("!", "crosses a threshold"), ("!!", "crosses a critical threshold")];
 
@@ -108,7 +112,7 @@ fn help(cells: usize, theme: &Theme) -> Vec<Line<'static>> {
         lines.extend(explained(column.title(), column.meaning(), cells, theme));
     }
     lines.extend([Line::default(), heading("Host", theme)]);
-    for (term, meaning) in host::terms() {
+    for (term, meaning) in host::terms().chain([OWN_COST]) {
         lines.extend(explained(term, meaning, cells, theme));
     }
     lines.push(Line::default());
