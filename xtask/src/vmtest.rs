@@ -11,6 +11,7 @@ mod live_tests;
 mod matrix;
 mod measured;
 mod package;
+mod programs;
 mod results;
 mod store;
 mod table;
@@ -20,7 +21,7 @@ mod vm;
 use std::{
     fs,
     num::NonZero,
-    path::Path,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
@@ -30,6 +31,7 @@ use error::Error;
 use guest_binaries::GuestBinaries;
 use initramfs::GuestSettings;
 use matrix::{Arch, Kernel, Run};
+use programs::Carried;
 use results::{Event, Outcome};
 use store::{Stored, directory};
 use table::{Tried, Verdict};
@@ -55,6 +57,8 @@ Examples:
   cargo xtask vmtest 7.2 --filter accept    Some tests on one kernel
   cargo xtask vmtest 7.2 --cpus 32 --filter agree --timeout 3600
                                             On many processors
+  cargo xtask vmtest 7.0 --with /usr/bin/stress-ng --run 'lagstop run -- stress-ng --cpu 4 --timeout 5'
+                                            Any command, as a user there would try it
   cargo xtask vmtest --docs --facts         What the last runs of each kernel showed, without another run")]
 pub(crate) struct Arguments {
     /// Kernels to try: names as --list shows them, with `-v1` or `-hybrid` for another layout of cgroups, or an
@@ -65,11 +69,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     quick: bool,
     /// Make docs/kernels.md from the last results of each kernel, and run nothing
-    #[arg(long, conflicts_with_all = ["kernels", "quick", "filter"])]
+    #[arg(long, conflicts_with_all = ["kernels", "quick", "filter", "run"])]
     docs: bool,
     /// Write what lagstop found out on each kernel to lagstop/src/kernel/plan/facts/, from the last results, and run
     /// nothing
-    #[arg(long, conflicts_with_all = ["kernels", "quick", "filter"])]
+    #[arg(long, conflicts_with_all = ["kernels", "quick", "filter", "run"])]
     facts: bool,
     /// Show what would be tried, and try nothing
     #[arg(long)]
@@ -77,6 +81,13 @@ pub(crate) struct Arguments {
     /// Only live tests whose names contain this, those of what is the same on every kernel too
     #[arg(long, value_name = "TEST", default_value = "")]
     filter: String,
+    /// Instead of tests, a command of the shell there, which has busybox and lagstop. What it prints is printed, and in
+    /// results.log while it runs
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["filter", "quick"])]
+    run: Option<String>,
+    /// A program of this machine to take along, with the libraries that it loads (repeatable)
+    #[arg(long, value_name = "PATH")]
+    with: Vec<PathBuf>,
     /// Virtual machines at a time. Each keeps one of the host's processors busy, but for when it waits: one more than there
     /// are, unless given
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
@@ -126,7 +137,10 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Er
         }
     }
     tools::require(&archs, arguments.install)?;
-    let guests = archs.into_iter().map(|arch| Guest::prepare(workspace, arch)).collect::<Result<Vec<_>, _>>()?;
+    let guests = archs
+        .into_iter()
+        .map(|arch| Guest::prepare(workspace, arch, &arguments.with))
+        .collect::<Result<Vec<_>, _>>()?;
 
     let next = AtomicUsize::new(0);
     let work = || {
@@ -154,12 +168,17 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Er
 }
 
 impl Arguments {
+    /// Is something asked for by name, which may take as long as the machine?
+    fn runs_named(&self) -> bool {
+        self.run.is_some() || !self.filter.is_empty()
+    }
+
     fn is_whole_matrix(&self) -> bool {
         self.kernels.is_empty() && !self.quick && self.runs_every_test()
     }
 
     fn runs_every_test(&self) -> bool {
-        !self.quick && self.filter.is_empty() && self.cpus == CPUS
+        !self.quick && self.run.is_none() && self.filter.is_empty() && self.cpus == CPUS
     }
 }
 
@@ -197,15 +216,18 @@ struct Guest {
     arch: Arch,
     busybox: Vec<u8>,
     binaries: GuestBinaries,
+    /// What else it gets.
+    programs: Vec<Carried>,
 }
 
 impl Guest {
-    fn prepare(workspace: &Workspace, arch: Arch) -> Result<Self, Error> {
+    fn prepare(workspace: &Workspace, arch: Arch, programs: &[PathBuf]) -> Result<Self, Error> {
+        let programs = programs::carried(programs, arch)?;
         let dir = directory(workspace, arch.name())?;
         let unpacked = dir.join("busybox");
         package::unpack(&arch.busybox().fetch(&package::cache())?, "*/bin/busybox", &unpacked)?;
         let busybox = fs::read(&unpacked).map_err(Error::file("read", &unpacked))?;
-        Ok(Self { arch, busybox, binaries: GuestBinaries::build(workspace, arch)? })
+        Ok(Self { arch, busybox, binaries: GuestBinaries::build(workspace, arch)?, programs })
     }
 }
 
@@ -235,12 +257,13 @@ fn boot(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -
         layout: run.layout,
         port: guest.arch.results_port(),
         filter: &arguments.filter,
+        run: arguments.run.as_deref().unwrap_or_default(),
         left_out: &live_tests::left_out(arguments.quick, !arguments.filter.is_empty()),
-        test_timeout_seconds: if arguments.filter.is_empty() { TEST_TIMEOUT_SECONDS } else { arguments.timeout },
+        test_timeout_seconds: if arguments.runs_named() { arguments.timeout } else { TEST_TIMEOUT_SECONDS },
         counted: arguments.counted,
     };
     let initramfs = dir.join("initramfs");
-    vm::write(&initramfs, &initramfs::pack(&guest.busybox, &guest.binaries, &modules, &settings))?;
+    vm::write(&initramfs, &initramfs::pack(guest, &modules, &settings))?;
     // Counted time takes a single processor.
     let cpus = if arguments.counted { 1 } else { arguments.cpus };
     let counted = arguments.counted;
@@ -274,7 +297,7 @@ fn tell(run: Run, event: &Event) {
                 Outcome::Ignored => "IGNORED",
             };
             println!("{run:<12} {outcome:<8} {} ({:.1} s)", test.name, test.seconds);
-            if test.outcome != Outcome::Passed {
+            if test.outcome != Outcome::Passed || test.name == results::COMMAND {
                 test.output.lines().for_each(|line| println!("{run:<12}   | {line}"));
             }
         }

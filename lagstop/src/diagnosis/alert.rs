@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Severity, Thresholds};
+use super::{Severity, Thresholds, observations::NOTABLE};
 use crate::model::{Cgroup, CgroupId, Interval, Listener, Nanos};
 
 /// A threshold that an interval crosses.
@@ -45,8 +45,6 @@ pub enum AlertKind {
     Throttled,
 }
 
-/// The least time that a cgroup must spend or wait for its ratios to mean anything, as a part of one CPU.
-const NOTABLE: f64 = 0.01;
 /// The fewest switches in an interval for a mean cost.
 const FEWEST_SWITCHES: u64 = 100;
 /// The fewest bandwidth periods for a share of them, unless the quota was used up in all of them.

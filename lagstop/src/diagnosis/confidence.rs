@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::units;
+use crate::{model::Lost, units};
 
 /// How sure a finding is, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -45,8 +45,6 @@ pub(super) struct Basis {
 const MANY_INTERVALS: u64 = 30;
 /// From this number of samples on, a mean is sure.
 const MANY_SAMPLES: u64 = 10_000;
-/// From this share of lost samples on, the result may be biased.
-const LOST_MATTERS: f64 = 0.01;
 
 impl Level {
     pub const fn word(self) -> &'static str {
@@ -97,7 +95,7 @@ impl Basis {
         if let Some((same, of)) = self.agreeing {
             why += &format!("; {same} of {of} intervals agree");
         }
-        if self.lost as f64 > LOST_MATTERS * self.samples as f64 {
+        if self.lost as f64 > Lost::MATTERS * self.samples as f64 {
             level = level.lower();
             why += &format!("; {} lost", units::count(self.lost));
         }

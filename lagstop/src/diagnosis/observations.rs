@@ -25,6 +25,9 @@ use crate::{
     units::{self, Unit},
 };
 
+/// The least CPU time, or wait, that a cgroup's ratios mean anything from, as a part of one CPU.
+pub(super) const NOTABLE: f64 = 0.01;
+
 /// A recording, summed up interval by interval. Takes a few words of memory per interval, however many cgroups there
 /// are.
 #[derive(Clone, Debug)]

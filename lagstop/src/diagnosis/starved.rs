@@ -7,6 +7,7 @@ use super::{
     Advice, Finding, Limit, Observations, Rule, Severity, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
+    observations::NOTABLE,
     rated::is_rated,
     shares::{Own, Shares, Waits},
     single,
@@ -23,8 +24,6 @@ figures! {
     compared: Count, "cgroups compared" = "cgroups that ran and whose weights are known", COUNTED;
 }
 
-/// The least CPU time that must be missing, in cores.
-const LEAST_MISSING: f64 = 0.01;
 /// The most cgroups that are named among those that got more.
 const TOP: usize = 3;
 
@@ -50,7 +49,7 @@ pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &T
 pub(super) fn is_short(observations: &Observations, number: usize, own: &Own, thresholds: &Thresholds) -> bool {
     own.got > 0.0
         && own.slowdown() >= thresholds.starved_warn
-        && own.least - own.got >= LEAST_MISSING * own.seconds
+        && own.least - own.got >= NOTABLE * own.seconds
         && own.intervals >= thresholds.min_intervals
         && 2 * own.short >= own.intervals
         && observations.asked.id(number).is_some_and(is_rated)
@@ -78,7 +77,7 @@ fn finding(
         .iter()
         .map(|it| (it.got - it.entitled) / own.seconds)
         .enumerate()
-        .filter(|it| it.1 >= LEAST_MISSING)
+        .filter(|it| it.1 >= NOTABLE)
         .collect();
     above.sort_by(|a, b| b.1.total_cmp(&a.1));
     measured.extend(

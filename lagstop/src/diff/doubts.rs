@@ -5,12 +5,10 @@ use super::{
     figure::{ComparedFigure, Subject},
 };
 use crate::{
-    model::{GroupBy, Hook, HookState, Measure, Session},
+    model::{GroupBy, Hook, HookState, Lost, Measure, Session},
     units::show_cpus,
 };
 
-/// From this share of lost switches on, the result may be biased.
-const LOST_MATTERS: f64 = 0.01;
 /// From this relative change of utilisation on, the load counts as different.
 const LOAD_MATTERS: f64 = 0.1;
 
@@ -114,7 +112,7 @@ fn within(side: &DiffSide, which: &str, doubts: &mut Vec<String>) {
     let lost = &side.lost;
     let without_cost = lost.entries.saturating_add(lost.exits).saturating_add(lost.switches);
     let switches = side.host.sums()[super::series::Amount::SWITCHES.place()];
-    if without_cost as f64 > LOST_MATTERS * switches {
+    if without_cost as f64 > Lost::MATTERS * switches {
         doubts.push(format!(
             "In the {which} recording, {without_cost} of {switches:.0} switches have no cost, or only a part of it. Its costs are too low."
         ));

@@ -46,6 +46,11 @@ counters! {
     if_measured {}
 }
 
+impl Lost {
+    /// From this share of what was to be measured on, what was lost may bias the rest.
+    pub const MATTERS: f64 = 0.01;
+}
+
 /// "1 switch", "2 task states".
 pub fn lost_kind(name: &str, count: u64) -> String {
     let words = name.replace('_', " ");

@@ -91,7 +91,7 @@ pub enum TrialError {
     Journal(#[from] JournalError),
     /// Without a watchdog, changes might not be undone.
     #[error("cannot start the watchdog: {}. Nothing was changed", plain(.0))]
-    Watchdog(io::Error),
+    Watchdog(#[source] io::Error),
     /// It was asked to stop.
     #[error("stopped. Nothing was changed")]
     Stopped,

@@ -28,6 +28,8 @@ pub(crate) enum Error {
     Checksum { path: PathBuf, found: String, pinned: String },
     #[error("{package} holds no file `{pattern}`")]
     NotInPackage { package: PathBuf, pattern: String },
+    #[error("{path} cannot be taken along: {why}")]
+    NotCarried { path: PathBuf, why: &'static str },
     #[error("QEMU cannot be watched: {0}")]
     Watch(io::Error),
     #[error("results cannot be stored or read: {0}")]

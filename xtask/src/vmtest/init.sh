@@ -99,6 +99,13 @@ timeout -s KILL "$TEST_TIMEOUT" /bin/lagstop check --format json 2>/tmp/said
 say "checked $?"
 cat /tmp/said
 
+if [ -n "$RUN" ]; then
+  say "test command"
+  timeout -s KILL "$TEST_TIMEOUT" sh -c "$RUN"
+  say "ran $?"
+  end
+fi
+
 for name in $(/bin/live --list "$FILTER" | sed -n 's/: test$//p'); do
   case " $LEFT_OUT " in *" $name "*) continue ;; esac
   say "test $name"

@@ -1,6 +1,6 @@
 //! The guest's only file system.
 
-use super::{cpio::Cpio, guest_binaries::GuestBinaries, matrix::Layout};
+use super::{Guest, cpio::Cpio, matrix::Layout};
 
 const INIT: &str = include_str!("init.sh");
 
@@ -11,6 +11,8 @@ pub(super) struct GuestSettings<'a> {
     pub(super) port: &'a str,
     /// What names of tests are to contain.
     pub(super) filter: &'a str,
+    /// A command to run instead of tests, or none.
+    pub(super) run: &'a str,
     /// Names of tests that are not to run.
     pub(super) left_out: &'a [&'a str],
     pub(super) test_timeout_seconds: u64,
@@ -25,12 +27,8 @@ pub(super) const MODULES: [&str; 2] = ["inet_diag", "tcp_diag"];
 
 /// Packs the file system, with [`MODULES`] in their order. It is not compressed: that would take longer than loading
 /// it.
-pub(super) fn pack(
-    busybox: &[u8],
-    binaries: &GuestBinaries,
-    modules: &[Vec<u8>],
-    settings: &GuestSettings<'_>,
-) -> Vec<u8> {
+pub(super) fn pack(guest: &Guest, modules: &[Vec<u8>], settings: &GuestSettings<'_>) -> Vec<u8> {
+    let Guest { busybox, binaries, programs, .. } = guest;
     let mut cpio = Cpio::default();
     for directory in ["bin", "dev", "etc", "lib"] {
         cpio.directory(directory);
@@ -44,6 +42,10 @@ pub(super) fn pack(
     for (name, module) in MODULES.iter().zip(modules) {
         cpio.file(&format!("lib/{name}.ko"), module);
     }
+    for carried in programs {
+        carried.directories().for_each(|directory| cpio.directory(directory));
+        cpio.file(&carried.path, &carried.content);
+    }
     cpio.file("etc/vmtest", variables(settings).as_bytes());
     cpio.file("etc/passwd", b"root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n");
     cpio.finish()
@@ -51,12 +53,13 @@ pub(super) fn pack(
 
 /// For the shell, in quotes.
 fn variables(settings: &GuestSettings<'_>) -> String {
-    let GuestSettings { layout, port, filter, left_out, test_timeout_seconds, counted } = settings;
+    let GuestSettings { layout, port, filter, run, left_out, test_timeout_seconds, counted } = settings;
     let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     [
         ("CGROUP", layout.name().to_owned()),
         ("PORT", (*port).to_owned()),
         ("FILTER", (*filter).to_owned()),
+        ("RUN", (*run).to_owned()),
         ("LEFT_OUT", left_out.join(" ")),
         ("MODULES", MODULES.join(" ")),
         ("TEST_TIMEOUT", test_timeout_seconds.to_string()),
@@ -77,12 +80,14 @@ mod tests {
             layout: Layout::Hybrid,
             port: "/dev/ttyS1",
             filter: "it's $HOME",
+            run: "a 'b c'",
             left_out: &["one", "two"],
             test_timeout_seconds: 60,
             counted: true,
         };
-        let script = format!("{}echo \"$CGROUP $PORT $FILTER $LEFT_OUT $TEST_TIMEOUT $COUNTED\"", variables(&settings));
+        let script =
+            format!("{}echo \"$CGROUP $PORT $FILTER $RUN $LEFT_OUT $TEST_TIMEOUT $COUNTED\"", variables(&settings));
         let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "hybrid /dev/ttyS1 it's $HOME one two 60 1\n");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "hybrid /dev/ttyS1 it's $HOME a 'b c' one two 60 1\n");
     }
 }

@@ -22,6 +22,15 @@ impl Arch {
         }
     }
 
+    /// Does this machine have it?
+    pub(super) fn is_this_machines(self) -> bool {
+        std::env::consts::ARCH
+            == match self {
+                Self::Amd64 => "x86_64",
+                Self::Arm64 => "aarch64",
+            }
+    }
+
     /// The guest's shell and tools in one file without libraries.
     pub(super) const fn busybox(self) -> Package {
         match self {

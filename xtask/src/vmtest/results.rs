@@ -15,6 +15,9 @@ pub(super) enum Outcome {
     Ignored,
 }
 
+/// What a command that runs instead of tests is called.
+pub(super) const COMMAND: &str = "command";
+
 /// One live test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct TestRun {
@@ -116,6 +119,10 @@ impl Reader {
             }
             "test" => self.within = Within::Test { name: rest.to_owned(), since: at },
             "tested" => return self.tested(outcome(rest, &output), output, at).map(Event::Tested),
+            "ran" => {
+                let outcome = if rest == "0" { Outcome::Passed } else { Outcome::Failed };
+                return self.tested(outcome, output, at).map(Event::Tested);
+            }
             "broken" => self.report.end = End::Broken(rest.to_owned()),
             "end" => {
                 if self.report.end == End::Silent {

@@ -152,11 +152,14 @@ impl Args {
             return Err("--trace needs --workload azure".into());
         }
         let policies: Vec<Option<Policy>> = self.policy.iter().map(|tried| tried.0).collect();
-        if self.workload.is_closed() && policies.iter().any(Option::is_some) {
-            return Err(
-                "--policy needs light and heavy functions, and with this workload all are alike. Use --workload azure or random"
-                    .into(),
-            );
+        let needs_sides = |policy: &Policy| !policy.switches_scheduler();
+        if let Some(policy) = policies.iter().flatten().find(|policy| needs_sides(policy) && self.workload.is_closed())
+        {
+            return Err(format!(
+                "--policy {policy} needs light and heavy functions, and with this workload all are alike. Use --workload azure \
+                 or random"
+            )
+            .into());
         }
         Ok(BenchSettings {
             policies,
@@ -224,17 +227,30 @@ fn name(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn formats_go_to_their_files() {
+    fn parsed(line: &str) -> Args {
         #[derive(Debug, clap::Parser)]
         struct Command {
             #[command(flatten)]
             args: Args,
         }
+        let words = std::iter::once("bench").chain(line.split_whitespace());
+        let command: Command = clap::Parser::try_parse_from(words).unwrap();
+        command.args
+    }
+
+    #[test]
+    fn functions_that_are_all_alike_take_policies_that_only_switch_the_scheduler() {
+        assert!(parsed("--workload resctl --policy none --policy lags").settings().is_ok());
+        let refused = parsed("--workload resctl --policy lags --policy weight").settings().unwrap_err().to_string();
+        assert!(refused.starts_with("--policy weight needs light and heavy functions"), "{refused}");
+        assert!(parsed("--workload random --policy weight").settings().is_ok());
+    }
+
+    #[test]
+    fn formats_go_to_their_files() {
         let asked = |line: &str| {
-            let words = std::iter::once("bench").chain(line.split_whitespace());
-            let command: Command = clap::Parser::try_parse_from(words).unwrap();
-            let all = command.args.asked().into_iter();
+            let args = parsed(line);
+            let all = args.asked().into_iter();
             all.map(|(file, format)| format!("{}:{format:?}", file.display())).collect::<Vec<_>>()
         };
         assert_eq!(asked(""), ["-:Text"]);

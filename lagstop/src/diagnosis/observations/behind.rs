@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::NOTABLE;
 use crate::{
     diagnosis::{Thresholds, during::During},
     model::{Cgroup, CgroupId, Cores, Distribution, Nanos},
@@ -43,10 +44,8 @@ pub(in crate::diagnosis) struct Long {
     known_during_ns: f64,
 }
 
-/// A wait is long if it is at least this many times the CPU time,
+/// A wait is long if it is at least this many times the CPU time, and [`NOTABLE`].
 const LONG: f64 = Thresholds::DEFAULT.wait_per_cpu_warn;
-/// and this share of an interval.
-const LEAST: f64 = 0.01;
 /// From this share of the wait on, it is a large part. What is collected cannot know what thresholds it will be held against.
 const LARGE: f64 = Thresholds::DEFAULT.neighbour_wait;
 
@@ -109,7 +108,7 @@ pub(super) fn causes_of_long(cgroup: &Cgroup, duration: Nanos) -> impl Iterator<
     let wait = cgroup.totals.runq_wait_ns.unwrap_or_default().0 as f64;
     let is_long = cgroup.totals.wait_behind_ns.is_some()
         && wait >= LONG * cgroup.totals.cpu_ns.0 as f64
-        && wait >= LEAST * duration.0 as f64
+        && wait >= NOTABLE * duration.0 as f64
         && wait > 0.0;
     let large = cgroup.waits_behind.iter().filter(move |one| is_long && one.wait_ns.0 as f64 >= LARGE * wait);
     large.map(|one| one.id)

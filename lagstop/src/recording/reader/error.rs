@@ -22,6 +22,7 @@ use crate::{
 pub struct ReadError {
     path: PathBuf,
     line: Option<u64>,
+    #[source]
     problem: Problem,
 }
 
@@ -47,17 +48,17 @@ impl fmt::Display for At {
 #[derive(Debug, Error)]
 pub(super) enum Problem {
     #[error("cannot open it: {}. Check the path and its permissions", plain(.0))]
-    Open(io::Error),
+    Open(#[source] io::Error),
     #[error("it is a directory. Name a file in it")]
     Directory,
     #[error("not a regular file: lagstop needs random access. Save the recording to a file first")]
     NoFile,
     #[error("cannot read it: {}. Copy it to another disk and try again", plain(.0))]
-    Read(io::Error),
+    Read(#[source] io::Error),
     #[error("it is compressed with gzip. Decompress it first: gunzip FILE")]
     Gzip,
     #[error("it is damaged: {}. Use the recording as it was written", plain(.0))]
-    Damaged(io::Error),
+    Damaged(#[source] io::Error),
     #[error("it expands to far more than its size explains; lagstop refuses it as a decompression bomb")]
     Bomb,
     #[error("it has more than {limit} cgroups in {intervals} intervals, too many for a recording of its size")]

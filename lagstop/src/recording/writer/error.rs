@@ -13,7 +13,7 @@ pub enum WriteError {
     #[error("the reader has closed the output")]
     ReaderGone,
     #[error("the disk is full: {}. Free some space, or write to another disk", plain(.0))]
-    DiskFull(io::Error),
+    DiskFull(#[source] io::Error),
     /// The file has no name any more: whatever is written to it is lost.
     #[error(
         "the file was removed while it was written; its contents are lost. Do not remove or rename it while recording"
@@ -21,7 +21,7 @@ pub enum WriteError {
     Removed,
     /// Anything else.
     #[error("cannot write the output: {}. Write to another file", plain(.0))]
-    Other(io::Error),
+    Other(#[source] io::Error),
     /// A line could not be made.
     #[error("cannot encode an interval as JSON: {0}")]
     Encode(#[from] serde_json::Error),
