@@ -81,12 +81,13 @@ pub(crate) struct Arguments {
     /// Only live tests whose names contain this, those of what is the same on every kernel too
     #[arg(long, value_name = "TEST", default_value = "")]
     filter: String,
-    /// Instead of tests, a command of the shell there, which has busybox and lagstop. What it prints is printed, and in
-    /// results.log while it runs
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["filter", "quick"])]
+    /// Run this shell command in the virtual machine instead of the tests. busybox and lagstop are in its PATH. What it prints is
+    /// printed at the end; while it runs, read results.log
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["filter", "quick"], value_parser = clap::builder::NonEmptyStringValueParser::new())]
     run: Option<String>,
-    /// A program of this machine to take along, with the libraries that it loads (repeatable)
-    #[arg(long, value_name = "PATH")]
+    /// Copy this program of the host into the virtual machine's /bin, with its shared libraries (repeatable). What a script is run
+    /// by must be there too
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["docs", "facts", "list"])]
     with: Vec<PathBuf>,
     /// Virtual machines at a time. Each keeps one of the host's processors busy, but for when it waits: one more than there
     /// are, unless given

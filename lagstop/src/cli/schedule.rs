@@ -46,7 +46,7 @@ pub(super) struct Args {
     dry_run: bool,
 
     /// Print what a running one has done, or why the last one ended
-    #[arg(long, conflicts_with_all = ["dry_run", "duration", "only", "ignore_quotas", "every"])]
+    #[arg(long, conflicts_with_all = ["dry_run", "duration", "only", "ignore_quotas", "ignore_real_time", "every"])]
     status: bool,
 
     /// Rank only the cgroups whose paths match GLOB (repeatable). All others never go first, however little they use
@@ -56,6 +56,11 @@ pub(super) struct Args {
     /// Schedule although cgroups have CPU quotas. No quota holds then: a cgroup limited to 20% of a CPU can use all of it
     #[arg(long)]
     ignore_quotas: bool,
+
+    /// Schedule although real-time tasks use half of a CPU or more, and do not end when they do. Before Linux 7.0, the
+    /// host hangs under LAGS if they take all CPUs
+    #[arg(long)]
+    ignore_real_time: bool,
 
     /// Print a line of what was done this often
     #[arg(long, value_name = "TIME", value_parser = positive)]
@@ -125,7 +130,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.status {
         return status();
     }
-    let prepared = schedule::prepare(args.options()?)?;
+    let mut prepared = schedule::prepare(args.options()?)?;
+    prepared.look_at_real_time()?;
     if args.dry_run {
         return Ok(print(&planned(&prepared)));
     }
@@ -147,7 +153,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 impl Args {
     fn options(&self) -> Result<Options, Failure> {
-        Ok(Options { tuning: self.tuning.tuning(), only: only(&self.only)?, ignore_quotas: self.ignore_quotas })
+        Ok(Options {
+            tuning: self.tuning.tuning(),
+            only: only(&self.only)?,
+            ignore_quotas: self.ignore_quotas,
+            ignore_real_time: self.ignore_real_time,
+        })
     }
 }
 
@@ -186,6 +197,12 @@ fn planned(prepared: &Prepared) -> String {
     }
     if !quotas.is_empty() {
         let _ = writeln!(text, "{} a CPU quota, which does not hold while LAGS schedules.", have(quotas.len()));
+    }
+    if prepared.fears_real_time() {
+        text.push_str(
+            "On this kernel, real-time tasks that take all CPUs hang the host while LAGS schedules. lagstop ends LAGS when real-time \
+             tasks use half of a CPU, but that can be too late. Linux 7.0 and later do not have this problem.\n",
+        );
     }
     text + "Nothing was changed.\n"
 }

@@ -88,6 +88,11 @@ pub(super) struct Args {
     #[arg(long)]
     ignore_quotas: bool,
 
+    /// Use --policy lags although real-time tasks use half of a CPU or more, and do not end when they do. Before Linux 7.0, the
+    /// host hangs under LAGS if they take all CPUs
+    #[arg(long)]
+    ignore_real_time: bool,
+
     /// Apply the policy. Without this flag, only print the planned changes and the predicted effect
     #[arg(long)]
     apply: bool,
@@ -246,7 +251,11 @@ impl Args {
             floor: self.floor,
             patience: self.patience,
             journal: self.journal.clone(),
-            switch: SwitchSettings { ignore_quotas: self.ignore_quotas, arguments: self.arguments.clone() },
+            switch: SwitchSettings {
+                ignore_quotas: self.ignore_quotas,
+                ignore_real_time: self.ignore_real_time,
+                arguments: self.arguments.clone(),
+            },
         })
     }
 }

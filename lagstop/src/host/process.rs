@@ -37,7 +37,7 @@ pub(super) fn last_cpu(stat: &[u8]) -> Option<u32> {
 }
 
 /// A field behind the name, which is the second. The first is 1.
-fn field<T: FromStr>(stat: &[u8], number: usize) -> Option<T> {
+pub(super) fn field<T: FromStr>(stat: &[u8], number: usize) -> Option<T> {
     let after = stat.rsplit(|byte| *byte == b')').next()?;
     str::from_utf8(after).ok()?.split_whitespace().nth(number - 3)?.parse().ok()
 }

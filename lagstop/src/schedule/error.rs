@@ -7,9 +7,9 @@ use thiserror::Error;
 use super::demand::Quota;
 use crate::{
     display::{plain, short_name},
-    host::HostError,
+    host::{HostError, RealTimeUse},
     kernel::KernelError,
-    units::ending,
+    units::{self, ending},
 };
 
 /// Why LAGS cannot schedule this host.
@@ -52,6 +52,26 @@ pub enum SchedulerError {
         short_name(&.first.path, 200), others(*.more)
     )]
     Quotas { first: Quota, more: usize },
+    #[error(
+        "real-time tasks use {} CPUs. Thread {} ({}) uses the most. If they took all CPUs, kernel {release} could not end \
+         LAGS, and the host would hang until a reset. Stop these tasks, or use Linux 7.0 or later. To accept the risk, use \
+         --ignore-real-time",
+        units::number(.used.cpus), .used.tid, short_name(&.used.name, 32)
+    )]
+    RealTime {
+        used: RealTimeUse,
+        /// `uname -r`
+        release: String,
+    },
+    #[error(
+        "lagstop cannot see the host's real-time tasks from its own PID namespace. If they took all CPUs, kernel {release} could not \
+         end LAGS, and the host would hang until a reset. Run lagstop in the host's PID namespace, or use Linux 7.0 or later. To \
+         accept the risk, use --ignore-real-time"
+    )]
+    HiddenRealTime {
+        /// `uname -r`
+        release: String,
+    },
     #[error("cannot read the cgroups: {0}")]
     Host(#[from] HostError),
     #[error(transparent)]

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -19,8 +20,8 @@ use super::{
     tuning::{Credit, Tuning},
 };
 use crate::{
-    host::Cpus,
-    kernel::{Facts, loaded_scheduler},
+    host::{Cpus, RealTime},
+    kernel::{Answer, Facts, loaded_scheduler},
     model::{CgroupId, Nanos},
 };
 
@@ -32,6 +33,8 @@ pub struct Options {
     pub only: Option<GlobSet>,
     /// Go on although quotas do not hold.
     pub ignore_quotas: bool,
+    /// Go on although real-time tasks could hang the host.
+    pub ignore_real_time: bool,
 }
 
 /// Nothing is changed yet, and nothing is in the way.
@@ -41,6 +44,8 @@ pub struct Prepared {
     options: Options,
     demand: Demand,
     cpus: Cpus,
+    /// What real-time tasks use, where they could hang the host.
+    real_time: Option<RealTime>,
     /// Cgroups below the root, those of them that are ranked, and those with a weight that is not the default.
     pub cgroups: usize,
     pub ranked: usize,
@@ -71,6 +76,7 @@ pub fn prepare(options: Options) -> Result<Prepared, SchedulerError> {
         weighted,
         quotas,
         cpus: Cpus::read()?,
+        real_time: if options.ignore_real_time || keeps_time(&facts) { None } else { Some(watch_real_time(&facts)?) },
         facts,
         plan,
         options,
@@ -85,10 +91,50 @@ fn refuse_quotas(quotas: &[Quota], ignored: bool) -> Result<(), SchedulerError> 
     }
 }
 
+/// Does this kernel keep time for the tasks of sched_ext beside real-time tasks?
+fn keeps_time(facts: &Facts) -> bool {
+    facts.sched_ext.as_ref().is_some_and(|types| types.has_server)
+}
+
+fn watch_real_time(facts: &Facts) -> Result<RealTime, SchedulerError> {
+    match facts.in_host_pid_namespace {
+        Answer::Known(false) => Err(SchedulerError::HiddenRealTime { release: facts.release.clone() }),
+        _ => Ok(RealTime::begin()),
+    }
+}
+
+/// From so many CPUs on, real-time tasks may be about to take all.
+const REAL_TIME_MATTERS: f64 = 0.5;
+
+fn refuse_real_time(real_time: Option<&mut RealTime>, release: &str) -> Result<(), SchedulerError> {
+    match real_time.and_then(RealTime::used) {
+        Some(used) if used.cpus >= REAL_TIME_MATTERS => {
+            Err(SchedulerError::RealTime { used, release: release.to_owned() })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// CPU time of cgroups since [`Prepared::learn`].
 pub struct Learnt(Learning);
 
 impl Prepared {
+    /// Could real-time tasks hang this host while LAGS schedules?
+    pub const fn fears_real_time(&self) -> bool {
+        self.real_time.is_some()
+    }
+
+    /// Looks for a second what real-time tasks use, where they could hang this host.
+    ///
+    /// # Errors
+    /// When they use much.
+    pub fn look_at_real_time(&mut self) -> Result<(), SchedulerError> {
+        if self.real_time.is_some() {
+            thread::sleep(RealTime::SHORTEST);
+        }
+        refuse_real_time(self.real_time.as_mut(), &self.facts.release)
+    }
+
     /// Begins to see what each cgroup uses, for credits to begin with.
     ///
     /// # Errors
@@ -107,6 +153,7 @@ impl Prepared {
     /// # Errors
     /// When the kernel refuses.
     pub fn attach(mut self, learnt: Option<(Learnt, Duration)>) -> Result<Running, SchedulerError> {
+        refuse_real_time(self.real_time.as_mut(), &self.facts.release)?;
         let used = match learnt {
             Some((Learnt(mut learning), time)) => {
                 learning.used(Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))?
@@ -127,10 +174,22 @@ impl Prepared {
         let mut told = Told::default();
         let mut first = |attached: &Attached| told.tell(attached, &tree, &found);
         let attached = Attached::new(&self.facts, &self.plan, &tuning, (&cpus, queues), &seeds, &mut first)?;
-        let Self { options, demand, cpus, .. } = self;
+        let Self { options, demand, cpus, real_time, facts, .. } = self;
         let last = Last { groups: HashMap::new(), tree, found };
         let cpus = cpus.online.len() as f64;
-        Ok(Running { attached, options, demand, cpus, told, last, at: Instant::now() })
+        let release = facts.release;
+        Ok(Running {
+            attached,
+            options,
+            demand,
+            cpus,
+            real_time,
+            release,
+            refreshes: 0,
+            told,
+            last,
+            at: Instant::now(),
+        })
     }
 }
 
@@ -171,6 +230,10 @@ pub struct Running {
     options: Options,
     demand: Demand,
     cpus: f64,
+    real_time: Option<RealTime>,
+    release: String,
+    /// How often it was refreshed.
+    refreshes: u64,
     told: Told,
     last: Last,
     /// When it was found out.
@@ -187,14 +250,20 @@ struct Last {
 impl Running {
     /// How often [`Self::refresh`] is to be called.
     pub const EVERY: Duration = Duration::from_secs(1);
+    /// Refreshes between two looks at real-time tasks: each reads a file of every thread.
+    const REAL_TIME_EVERY: u64 = 5;
 
     /// Works out all shares again. Gives how it ended, if it did.
     ///
     /// # Errors
-    /// When cgroups or maps cannot be read, or somebody has set a quota.
+    /// When cgroups or maps cannot be read, somebody has set a quota, or real-time tasks could hang the host.
     pub fn refresh(&mut self) -> Result<Option<Ended>, SchedulerError> {
         if let Some(ended) = self.attached.ended()? {
             return Ok(Some(ended));
+        }
+        self.refreshes += 1;
+        if self.refreshes.is_multiple_of(Self::REAL_TIME_EVERY) {
+            refuse_real_time(self.real_time.as_mut(), &self.release)?;
         }
         let groups = self.attached.groups()?;
         let seen = groups.iter().map(|(&id, group)| {

@@ -25,6 +25,8 @@ use crate::{
 pub struct SwitchSettings {
     /// Switch to LAGS although cgroups have CPU quotas, none of which hold then.
     pub ignore_quotas: bool,
+    /// Switch to LAGS although real-time tasks could hang the host.
+    pub ignore_real_time: bool,
     /// Arguments of the program of [`SwitchTo::Program`].
     pub arguments: Vec<OsString>,
 }
@@ -83,7 +85,7 @@ impl Switch {
     /// When it cannot, and why.
     pub fn check(&self) -> Result<(), SwitchError> {
         match self.to {
-            SwitchTo::Lags => self.prepare().map(drop),
+            SwitchTo::Lags => Ok(self.prepare()?.look_at_real_time()?),
             SwitchTo::Program(program) => {
                 refuse_loaded()?;
                 program.find()?;
@@ -93,7 +95,8 @@ impl Switch {
     }
 
     fn prepare(&self) -> Result<Prepared, SwitchError> {
-        let options = Options { ignore_quotas: self.settings.ignore_quotas, ..Options::default() };
+        let SwitchSettings { ignore_quotas, ignore_real_time, .. } = self.settings;
+        let options = Options { ignore_quotas, ignore_real_time, ..Options::default() };
         Ok(schedule::prepare(options)?)
     }
 
@@ -119,7 +122,11 @@ impl Switch {
             SwitchTo::Lags => {
                 let (prepared, learnt) = match self.learning.take() {
                     Some((prepared, learnt, since)) => (prepared, Some((learnt, since.elapsed()))),
-                    None => (self.prepare()?, None),
+                    None => {
+                        let mut prepared = self.prepare()?;
+                        prepared.look_at_real_time()?;
+                        (prepared, None)
+                    }
                 };
                 if !goes_on() {
                     return Err(SwitchError::Interrupted);

@@ -87,6 +87,10 @@ pub(crate) fn run(what: &str) -> ExitCode {
             real_time();
             nap(Duration::from_millis(ms.parse().unwrap()));
         }
+        ["spin-in-real-time", ms] => {
+            real_time();
+            spin(Duration::from_millis(ms.parse().unwrap()));
+        }
         ["deadline", ms] => {
             deadline();
             nap(Duration::from_millis(ms.parse().unwrap()));

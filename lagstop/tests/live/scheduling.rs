@@ -36,6 +36,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("the_kernels_own_scheduler_is_back_however_lags_ends", ends),
     ("lags_comes_and_goes_two_hundred_times", again_and_again),
     ("lags_refuses_quotas_and_a_second_scheduler", refusals),
+    ("lags_keeps_away_from_real_time_tasks_that_could_hang_the_host", real_time),
 ];
 
 /// Can this kernel be scheduled? Where it cannot, that is said, and the command must refuse for the same reason.
@@ -542,6 +543,49 @@ fn ends() {
     let said = String::from_utf8_lossy(&timed.stderr).into_owned();
     assert!(timed.status.success() && said.contains("the time is over"), "{said}");
     eventually("the kernel's own is back", is_back);
+}
+
+/// Before Linux 7.0 nobody but them gets on where they take all CPUs, and the kernel's own scheduler cannot come back.
+fn real_time() {
+    if !is_possible() {
+        return;
+    }
+    if thread::available_parallelism().unwrap().get() < 2 {
+        println!("*** SKIPPED: with one CPU the host would hang ***");
+        return;
+    }
+    let keeps_time = facts().sched_ext.as_ref().unwrap().has_server;
+    let cgroup = TestCgroup::new("real-time");
+    let spin = || {
+        let mut load = cgroup.start("spin-in-real-time 60000");
+        assert_eq!(load.line(), "joined");
+        load.go();
+        load
+    };
+    // One CPU is left: everybody gets on.
+    let load = spin();
+    let mut command = Command::new(lagstop());
+    let started = command.args(["schedule", "--learn", "2s", "--duration", "2s"]).output().unwrap();
+    let said = String::from_utf8(started.stderr).unwrap();
+    println!("{said}");
+    assert_eq!(started.status.success(), keeps_time, "{said}");
+    let names_it = said.contains("real-time tasks use") && said.contains(&format!("Thread {} ", load.pid()));
+    assert_eq!(names_it, !keeps_time, "{said}");
+    assert!(is_back());
+    drop(load);
+    // One that begins while it schedules ends it; else LAGS goes on.
+    let mut lags = Lags::start(&["--learn", "0s"]);
+    let load = spin();
+    if keeps_time {
+        thread::sleep(seconds(12));
+        lags.is_in_force();
+        assert!(lags.end(Signal::INT).0.success());
+    } else {
+        lags.waits_for("real-time tasks use");
+        assert_eq!(lags.child.wait().unwrap().code(), Some(1));
+    }
+    eventually("the kernel's own is back", is_back);
+    drop(load);
 }
 
 /// Programs and maps in the kernel.

@@ -228,6 +228,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program_on_kernel("the_kernels_own_scheduler_is_back_however_lags_ends"),
     program("lags_comes_and_goes_two_hundred_times"),
     program_on_kernel("lags_refuses_quotas_and_a_second_scheduler"),
+    program_on_kernel("lags_keeps_away_from_real_time_tasks_that_could_hang_the_host"),
     program_on_kernel("a_cpu_that_goes_and_comes_back_is_no_hole_in_a_recording"),
     program_on_kernel("a_step_of_the_clock_is_a_gap_in_a_recording"),
     program_on_kernel("a_cpu_that_was_away_when_timing_ended_misses_nothing"),

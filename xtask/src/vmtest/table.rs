@@ -6,7 +6,7 @@ use super::{
     live_tests::{MEASURES, unclaimed},
     matrix::Layout,
     measured::Measured,
-    results::{End, GuestReport, Outcome},
+    results::{COMMAND, End, GuestReport, Outcome},
 };
 
 /// One kernel that was to be tried.
@@ -80,6 +80,9 @@ pub(super) fn table(tried: &[Tried]) -> String {
     }
     for one in tried {
         let Verdict::Ran { report, .. } = &one.verdict else { continue };
+        if report.tests.iter().all(|test| test.name == COMMAND) {
+            continue;
+        }
         let _ = writeln!(text, "{:<12} {}", one.id, measures(report));
         for name in unclaimed(report.tests.iter().map(|test| test.name.as_str())) {
             let _ = writeln!(text, "{}: {name}: which measure is it about? See xtask/src/vmtest/live_tests.rs", one.id);

@@ -49,6 +49,11 @@ pub(in crate::cli) struct Args {
     #[arg(long)]
     ignore_quotas: bool,
 
+    /// Use --policy lags although real-time tasks use half of a CPU or more, and do not end when they do. Before Linux 7.0, the
+    /// host hangs under LAGS if they take all CPUs
+    #[arg(long)]
+    ignore_real_time: bool,
+
     /// How many times to repeat the whole sweep
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
@@ -163,7 +168,11 @@ impl Args {
         }
         Ok(BenchSettings {
             policies,
-            switch: SwitchSettings { ignore_quotas: self.ignore_quotas, ..SwitchSettings::default() },
+            switch: SwitchSettings {
+                ignore_quotas: self.ignore_quotas,
+                ignore_real_time: self.ignore_real_time,
+                arguments: Vec::new(),
+            },
             workload: self.workload,
             densities: self.sweep.clone(),
             rounds: self.rounds,

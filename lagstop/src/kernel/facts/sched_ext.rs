@@ -15,6 +15,9 @@ pub struct SchedExt {
     pub operations: Vec<String>,
     /// Whether `struct scx_bpf_dsq_insert_vtime_args` is there.
     pub has_insert_arguments: bool,
+    /// Whether a part of every CPU is kept for its tasks, whatever real-time tasks do: `rq.ext_server`, since Linux 7.0.
+    #[serde(default)]
+    pub has_server: bool,
 }
 
 /// Names of all functions that lagstop's scheduler calls on any kernel.
@@ -52,6 +55,9 @@ impl SchedExt {
             functions: functions.collect(),
             operations: operations.members.into_iter().map(|member| member.name).collect(),
             has_insert_arguments: btf.has_structure("scx_bpf_dsq_insert_vtime_args"),
+            has_server: btf
+                .structure("rq")
+                .is_some_and(|rq| rq.members.iter().any(|member| member.name == "ext_server")),
         })
     }
 
