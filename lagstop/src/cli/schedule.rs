@@ -31,7 +31,8 @@ Examples:
                                        Rank only these cgroups; all others never go first
   lagstop schedule --status            Print what a running one has done, or why the last one ended
 
-However lagstop ends, the kernel takes its own scheduler back at once. CPU quotas do not hold while LAGS schedules.
+However lagstop ends, the kernel takes its own scheduler back at once, except while real-time tasks take all CPUs before Linux 7.0.
+CPU quotas do not hold while LAGS schedules.
 docs/schedule.md explains when to use it, and lists what was measured.";
 
 #[derive(Clone, Debug, ClapArgs)]
