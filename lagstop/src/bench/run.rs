@@ -305,11 +305,7 @@ impl Deployment {
         let mut switch = to.map(|to| Switch::new(to, &settings.switch));
         let mut dynamic = (policy == Some(Policy::LagsDynamic)).then(|| Dynamic::new(&sides, kernel));
         if let Some(policy) = policy {
-            // One that only switches the scheduler takes functions that are all alike as well.
-            let changes = policy.has_effect(kernel).and_then(|()| match policy.switches_scheduler() {
-                true => Ok(Vec::new()),
-                false => policy.changes(&sides, kernel),
-            });
+            let changes = policy.has_effect(kernel).and_then(|()| policy.changes(&sides, kernel));
             let changes = changes.map_err(|source| BenchError::Policy { policy, source: source.into() })?;
             make(policy, changes)?;
             if let Some(switch) = &mut switch {

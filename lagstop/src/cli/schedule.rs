@@ -58,8 +58,8 @@ pub(super) struct Args {
     #[arg(long)]
     ignore_quotas: bool,
 
-    /// Schedule although real-time tasks use half of a CPU or more, and do not end when they do. Before Linux 7.0, the
-    /// host hangs under LAGS if they take all CPUs
+    /// Schedule even while real-time tasks use half of a CPU or more. Before Linux 7.0, the host hangs under LAGS if
+    /// they take all CPUs
     #[arg(long)]
     ignore_real_time: bool,
 

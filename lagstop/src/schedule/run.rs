@@ -250,7 +250,7 @@ struct Last {
 impl Running {
     /// How often [`Self::refresh`] is to be called.
     pub const EVERY: Duration = Duration::from_secs(1);
-    /// Refreshes between two looks at real-time tasks: each reads a file of every thread.
+    /// Refreshes between two looks at real-time tasks: each asks for the policy of every thread.
     const REAL_TIME_EVERY: u64 = 5;
 
     /// Works out all shares again. Gives how it ended, if it did.

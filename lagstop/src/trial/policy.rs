@@ -117,11 +117,10 @@ impl Policy {
     /// # Errors
     /// Why this kernel, or these cgroups, are not for it.
     pub fn changes(self, sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
-        if sides.light.is_empty() || sides.heavy.is_empty() {
-            return Err(PolicyError::NotBoth);
-        }
         match self {
+            // What changes no cgroup does not ask which are light.
             Self::Lags | Self::Scx(_) => Ok(Vec::new()),
+            _ if sides.light.is_empty() || sides.heavy.is_empty() => Err(PolicyError::NotBoth),
             Self::LagsStatic => static_priority::changes(sides, kernel),
             Self::Weight => weights(sides, kernel),
             Self::Idle => {

@@ -200,11 +200,11 @@ pub fn prepare(
     Ok(Prepared { sides, finding, changes, prediction, guard, background, session })
 }
 
-/// First changes of a policy. A trial without a policy needs both sides, too, because others are compared with it.
+/// First changes of a policy. A trial compares both sides, whatever the policy needs.
 fn changes(policy: Option<Policy>, sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     match policy {
+        _ if sides.light.is_empty() || sides.heavy.is_empty() => Err(PolicyError::NotBoth),
         Some(policy) => policy.changes(sides, kernel),
-        None if sides.light.is_empty() || sides.heavy.is_empty() => Err(PolicyError::NotBoth),
         None => Ok(Vec::new()),
     }
 }

@@ -593,7 +593,7 @@ fn loaded() -> (usize, usize) {
     (aya::programs::loaded_programs().flatten().count(), aya::maps::loaded_maps().flatten().count())
 }
 
-/// Takes some nine minutes where everything is emulated.
+/// Takes ten to twenty minutes where everything is emulated.
 fn again_and_again() {
     if !is_possible() {
         return;

@@ -80,7 +80,7 @@ pub(super) fn table(tried: &[Tried]) -> String {
     }
     for one in tried {
         let Verdict::Ran { report, .. } = &one.verdict else { continue };
-        if report.tests.iter().all(|test| test.name == COMMAND) {
+        if report.tests.iter().any(|test| test.name == COMMAND) {
             continue;
         }
         let _ = writeln!(text, "{:<12} {}", one.id, measures(report));
