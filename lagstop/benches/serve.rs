@@ -11,7 +11,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use dense::{CGROUPS, DenseHost, resident_mib};
 use flate2::{Compression, write::GzEncoder};
 use lagstop::{
-    metrics::{Accumulator, Format, MetricsSettings, MetricsSnapshot, encode},
+    metrics::{Accumulator, Exposition, MetricsSettings, MetricsSnapshot, encode},
     model::Nanos,
 };
 
@@ -55,7 +55,7 @@ fn encoding(criterion: &mut Criterion) {
         let mut host = DenseHost::new(CGROUPS, 1);
         let snapshot: Arc<MetricsSnapshot> = accumulator(&mut host, top).snapshot().into();
         let mut group = criterion.benchmark_group(format!("{top} of 2,500 cgroups told apart"));
-        for format in Format::ALL {
+        for format in Exposition::ALL {
             let body = encoded(format, &snapshot);
             let lines = body.iter().filter(|byte| **byte == b'\n').count();
             println!(
@@ -75,14 +75,14 @@ fn encoding(criterion: &mut Criterion) {
     }
 }
 
-fn encoded(format: Format, snapshot: &Arc<MetricsSnapshot>) -> Vec<u8> {
+fn encoded(format: Exposition, snapshot: &Arc<MetricsSnapshot>) -> Vec<u8> {
     let mut body = Vec::new();
     encode(format, snapshot, &mut body).unwrap_or_default();
     body
 }
 
 /// As Prometheus asks for it.
-fn compressed(format: Format, snapshot: &Arc<MetricsSnapshot>) -> Vec<u8> {
+fn compressed(format: Exposition, snapshot: &Arc<MetricsSnapshot>) -> Vec<u8> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     let encoded = encode(format, snapshot, &mut gzip);
     encoded.and_then(|()| gzip.finish()).unwrap_or_default()

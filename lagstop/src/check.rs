@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     host::{Cpus, Surroundings},
-    kernel::{AttachOptions, Facts, KernelError, Plan, Wishes, attach},
+    kernel::{AttachOptions, AttachPlan, Facts, KernelError, Wishes, attach},
     model::{GroupBy, Hook, HookState},
 };
 
@@ -48,7 +48,7 @@ pub enum CheckVerdict {
 pub struct Requirement {
     pub name: &'static str,
     /// Whether it is there.
-    pub state: State,
+    pub state: RequirementState,
     pub found: String,
     /// What is not measured without it. `None` where nothing is lost.
     pub lost: Option<&'static str>,
@@ -61,7 +61,7 @@ pub struct Requirement {
 /// Whether something is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum RequirementState {
     Satisfied,
     Missed,
     /// That could not be checked.
@@ -91,25 +91,25 @@ impl From<Hook> for MeasureState {
 /// Finds out. Where privileges allow it and it `may_try`, the programs are attached for a moment: nothing else tells for
 /// sure.
 pub fn run(mut facts: Facts, surroundings: &Surroundings, wishes: &Wishes, may_try: bool) -> Check {
-    let can_try = may_try && Plan::from_facts(&facts, wishes).is_ok();
+    let can_try = may_try && AttachPlan::from_facts(&facts, wishes).is_ok();
     let (outcome, tried) = if can_try {
         (try_to_attach(&mut facts, wishes), true)
     } else {
-        (Plan::ignoring_privileges(&facts, wishes).map(|plan| plan.hooks()), false)
+        (AttachPlan::ignoring_privileges(&facts, wishes).map(|plan| plan.hooks()), false)
     };
     judge(facts, surroundings, wishes, outcome, tried)
 }
 
 /// What came of attaching for a moment.
 #[derive(Clone, Copy, Debug)]
-enum Trial<'e> {
+enum Attempt<'e> {
     /// It was not tried; where the plan fails already, with the reason.
     NotMade(Option<&'e KernelError>),
     Succeeded,
     Failed(&'e KernelError),
 }
 
-impl<'e> Trial<'e> {
+impl<'e> Attempt<'e> {
     const fn error(self) -> Option<&'e KernelError> {
         match self {
             Self::NotMade(error) => error,
@@ -143,16 +143,16 @@ fn judge(
     tried: bool,
 ) -> Check {
     let trial = match (&outcome, tried) {
-        (Ok(_), true) => Trial::Succeeded,
-        (Err(error), true) => Trial::Failed(error),
-        (outcome, false) => Trial::NotMade(outcome.as_ref().err()),
+        (Ok(_), true) => Attempt::Succeeded,
+        (Err(error), true) => Attempt::Failed(error),
+        (outcome, false) => Attempt::NotMade(outcome.as_ref().err()),
     };
     let requirements = requirements::of(&facts, surroundings, trial);
     let hooks = outcome.unwrap_or_default();
     let is_switched_off = |hook: &Hook| hook.measure().is_some_and(|measure| wishes.switches_off(measure));
     let is_one_missed = hooks.iter().any(|hook| hook.state == HookState::Off && !is_switched_off(hook));
     let measures: Vec<MeasureState> = hooks.into_iter().map(MeasureState::from).collect();
-    let is_missed = |requirement: &Requirement| requirement.state == State::Missed;
+    let is_missed = |requirement: &Requirement| requirement.state == RequirementState::Missed;
     let verdict = if requirements.iter().any(|requirement| is_missed(requirement) && requirement.is_essential) {
         CheckVerdict::Unusable
     } else if is_one_missed

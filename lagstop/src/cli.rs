@@ -52,7 +52,7 @@ use command::keeper;
 use config::Config;
 use unprivileged::Files;
 
-use crate::{display::plain, display::short_name, report::text::Options, signals::Endings};
+use crate::{display::plain, display::short_name, report::text::PageOptions, signals::Endings};
 
 const ABOUT: &str =
     "Measures the cost of the scheduler itself on densely packed Linux hosts, per cgroup, and recommends remedies";
@@ -244,11 +244,11 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-fn terminal_options() -> Options {
+fn terminal_options() -> PageOptions {
     let stdout = io::stdout();
-    let default = Options::default();
+    let default = PageOptions::default();
     let columns = rustix::termios::tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col));
-    Options {
+    PageOptions {
         width: columns.filter(|columns| *columns > 0).unwrap_or(default.width).min(default.width),
         colour: stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
     }

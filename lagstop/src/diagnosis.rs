@@ -60,7 +60,7 @@ mod weights_have_no_effect;
 mod withheld;
 
 pub use alert::{Alert, AlertKind, AlertSubject, alerts};
-pub use confidence::{Confidence, Level};
+pub use confidence::{Confidence, ConfidenceLevel};
 pub use cost_curve::CostCurve;
 pub use cpuset_plan::{CpusetPlan, Request, Strictness};
 pub use explain::{Explained, Explanation, Input};
@@ -71,7 +71,7 @@ pub use forecast::{
     tail_of_waits,
 };
 pub use growth::Growth;
-pub use history::Moment;
+pub use history::HistoryPiece;
 pub use hosts::{DiagnosedHost, HostCosts, Hosts};
 pub use observations::Observations;
 pub(crate) use observations::is_inside;
@@ -81,14 +81,14 @@ pub use priority::{Priorities, Role, RoleKind};
 pub(crate) use rated::credits;
 pub use report::{MeasuringCost, Report};
 pub use reweighting::weight_factor;
-pub use sample::{Density, Sample};
+pub use sample::{Density, HostSample};
 pub use severity::Severity;
 pub use span::Span;
 pub use subject::Subject;
-pub use thresholds::{Limit, Threshold, ThresholdError, Thresholds};
+pub use thresholds::{Limit, Threshold, ThresholdDefinition, ThresholdError, Thresholds};
 pub(crate) use told::{Told, Verdicts};
-pub use verdict::{Cause, Verdict};
-pub use waits::{Wait, WaitCause};
+pub use verdict::{Verdict, VerdictCause};
+pub use waits::{Blamed, Wait};
 
 use crate::model::{Interval, Session};
 
@@ -132,7 +132,7 @@ mod tests {
                 }
             }
             let report = diagnose(&fixture::session(), &intervals, &Thresholds::default());
-            let written = text::render(&report, text::Depth::Verbose, text::Options::default());
+            let written = text::render(&report, text::Depth::Verbose, text::PageOptions::default());
             prop_assert!(!written.contains("NaN") && !written.contains("inf "), "{written}");
             prop_assert!(json::render(&report).is_ok());
         }
@@ -149,8 +149,8 @@ mod tests {
     fn nothing_is_concluded_from_nothing() {
         for intervals in fixture::without_content() {
             let report = diagnose(&fixture::session(), &intervals, &Thresholds::default());
-            let written =
-                text::render(&report, text::Depth::Verbose, text::Options::default()) + &json::render(&report).unwrap();
+            let written = text::render(&report, text::Depth::Verbose, text::PageOptions::default())
+                + &json::render(&report).unwrap();
             for none in ["NaN", "inf "] {
                 let line = written.lines().find(|line| line.contains(none));
                 assert_eq!(line, None);

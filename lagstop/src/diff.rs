@@ -19,6 +19,7 @@ mod tests;
 
 pub use cgroups::{CgroupChanges, Lone};
 pub use change::{Change, ChangeVerdict};
+pub(crate) use figure::reference;
 pub use result::{Counts, Diff, Recorded};
 pub use side::DiffSide;
 

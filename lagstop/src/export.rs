@@ -10,7 +10,7 @@ mod table;
 use std::io::Write;
 
 pub use error::ExportError;
-pub use table::Table;
+pub use table::TableKind;
 
 use self::{
     csv::Csv,
@@ -23,7 +23,7 @@ use crate::{
 
 /// What a table is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum TableFormat {
     /// Comma-separated values, RFC 4180.
     Csv,
     Parquet,
@@ -44,8 +44,8 @@ trait Sink {
 /// When an interval cannot be read, or `output` does not take it.
 pub fn export(
     reader: &mut Reader,
-    table: Table,
-    format: Format,
+    table: TableKind,
+    format: TableFormat,
     output: impl Write + Send + 'static,
     mut progress: impl FnMut(usize, usize),
 ) -> Result<(), ExportError> {
@@ -53,8 +53,8 @@ pub fn export(
     let epoch = Epoch::of(&session);
     let columns = table.columns();
     let mut sink: Box<dyn Sink> = match format {
-        Format::Csv => Box::new(Csv::begin(output, columns.cells())?),
-        Format::Parquet => parquet(output, columns.cells(), &session)?,
+        TableFormat::Csv => Box::new(Csv::begin(output, columns.cells())?),
+        TableFormat::Parquet => parquet(output, columns.cells(), &session)?,
     };
     let mut row = Row::default();
     for n in 0..reader.len() {

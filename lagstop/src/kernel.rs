@@ -35,8 +35,8 @@ pub(crate) use facts::configuration;
 pub use facts::{Facts, SchedExt, Types, is_scheduler_enabled, loaded_scheduler};
 pub(crate) use map::{Map, bpf};
 pub use options::AttachOptions;
-pub use plan::{Plan, Wish, Wishes};
-pub use reader::{KernelCgroup, KernelSnapshot, MadeUpHost, Reader};
+pub use plan::{AttachPlan, Wish, Wishes};
+pub use reader::{KernelCgroup, KernelReader, KernelSnapshot, MadeUpHost};
 pub use way::{At, Probe, Way};
 
 /// The object that `cargo xtask ebpf` builds.

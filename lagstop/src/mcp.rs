@@ -14,7 +14,7 @@ mod tools;
 mod trouble;
 
 pub use library::Library;
-pub use measurer::{Measurer, Window};
+pub use measurer::{Measurer, MeasuringTime};
 pub use server::{ServeError, serve};
 pub use shelf::Shelf;
 pub use tools::reference;

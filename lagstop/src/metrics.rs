@@ -20,7 +20,7 @@ mod text;
 
 pub use accumulator::{Accumulator, MetricsSettings};
 pub use families::{About, Family, Kind, families, families_about};
-pub use format::{Format, encode};
+pub use format::{Exposition, encode};
 pub use histogram::Histogram;
 pub use labels::{Label, Labels};
 pub use series::{CausedSeries, CgroupSeries, HostSeries, ListenerSeries};

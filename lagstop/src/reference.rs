@@ -3,24 +3,27 @@
 use std::fmt::Write as _;
 
 use crate::{
-    diagnosis::{Limit, Rule, Thresholds},
+    diagnosis::{Rule, ThresholdDefinition, Thresholds},
+    diff,
+    kernel::Way,
     metrics::{self, About},
     model::{
-        Counter, CounterUnit, CpuTotals, FileCounters, HostTimes, Idle, ListenerTotals, Lost, OwnCost, Pressure, Totals,
+        Counter, CounterUnit, CpuTotals, Derived, FileCounters, HostTimes, Idle, ListenerTotals, Lost, Measure,
+        OwnCost, Pressure, Totals, WaitCause,
     },
     top,
-    units::Unit,
+    units::{Unit, Value},
 };
 
 /// A table, by the name that the docs call it by.
 #[derive(Debug)]
-pub struct Table {
+pub struct DocTable {
     pub name: String,
     pub markdown: String,
 }
 
-pub fn tables() -> Vec<Table> {
-    let table = |name: &str, markdown: String| Table { name: name.to_owned(), markdown };
+pub fn tables() -> Vec<DocTable> {
+    let table = |name: &str, markdown: String| DocTable { name: name.to_owned(), markdown };
     let mut all = vec![
         table("keys", top::key_table()),
         table("columns", columns()),
@@ -38,6 +41,9 @@ pub fn tables() -> Vec<Table> {
         table("metrics of listeners", metrics(About::Listeners)),
         table("metrics of lagstop", metrics(About::Itself)),
         table("thresholds", thresholds()),
+        table("figures of diff", compared()),
+        table("causes of waits", causes()),
+        table("methods", methods()),
     ];
     #[cfg(feature = "mcp")]
     all.push(table("tools", rows("tool | answers | arguments", crate::mcp::reference().map(Vec::from))));
@@ -82,40 +88,63 @@ fn metrics(about: About) -> String {
 }
 
 fn thresholds() -> String {
-    let defaults = Thresholds::default();
-    let row = |&(name, meaning): &(&str, &str)| {
-        let stated = Limit::by_name(name).map(|limit| defaults.state(limit));
-        let default = match &stated {
-            Some(stated) => stated.unit.show(stated.value),
-            None => defaults.get(name).unwrap_or_default(),
-        };
-        let source =
-            stated.map_or_else(|| "lagstop's own choice".to_owned(), |stated| stated.source.replace("default; ", ""));
-        vec![format!("`{name}`"), meaning.trim().trim_end_matches('.').to_owned(), default, source]
+    let row = |(threshold, default): (&ThresholdDefinition, Value)| {
+        let ThresholdDefinition { name, meaning, unit, source } = *threshold;
+        [&format!("`{name}`"), meaning.trim().trim_end_matches('.'), &unit.show(default), source]
+            .map(str::to_owned)
+            .into()
     };
-    rows("name | meaning | default | source", Thresholds::NAMES.iter().map(row))
+    let defaults = Thresholds::default();
+    rows("name | meaning | default | source", Thresholds::ALL.iter().zip(defaults.values()).map(row))
+}
+
+const fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Share => "share",
+        Unit::SharePoints => "share points",
+        Unit::Factor => "factor",
+        Unit::Ns => "ns",
+        Unit::Seconds => "s",
+        Unit::PerSecond => "1/s",
+        Unit::Cores => "cores",
+        Unit::Tasks => "tasks",
+        Unit::Count => "count",
+    }
+}
+
+fn causes() -> String {
+    let row = |cause: WaitCause| {
+        let counter = cause.counter();
+        let meaning = counter.meaning.trim_start_matches("Part of `runq_wait_ns`: ").trim_end_matches('.');
+        [&format!("`{}`", cause.name()), &format!("`{}`", counter.name), meaning].map(str::to_owned).into()
+    };
+    rows("cause | field | while the task waited", WaitCause::ALL.into_iter().map(row))
+}
+
+fn methods() -> String {
+    let row = |way: &'static Way| {
+        [&format!("`{}`", way.measure), &format!("`{}`", way.name), way.note].map(str::to_owned).into()
+    };
+    rows("measure (`--hooks`) | method | how", Measure::ALL.into_iter().flat_map(Measure::ways).map(row))
+}
+
+fn compared() -> String {
+    let row = |(of, derived): (&str, Derived)| {
+        let Derived { name, label, formula, .. } = derived;
+        [&format!("`{name}`"), label, of, formula, unit(derived.unit)].map(str::to_owned).into()
+    };
+    rows("figure | meaning | of | formula | unit", diff::reference().into_iter().map(row))
 }
 
 fn figures(rule: Rule) -> String {
     let row = |figure: &&'static crate::diagnosis::FigureDefinition| {
-        let unit = match figure.unit {
-            Unit::Share => "share",
-            Unit::SharePoints => "share points",
-            Unit::Factor => "factor",
-            Unit::Ns => "ns",
-            Unit::Seconds => "s",
-            Unit::PerSecond => "1/s",
-            Unit::Cores => "cores",
-            Unit::Tasks => "tasks",
-            Unit::Count => "count",
-        };
         vec![
             format!("`{}`", figure.name),
             figure.label.to_owned(),
-            unit.to_owned(),
+            unit(figure.unit).to_owned(),
             figure.formula.to_owned(),
             figure.source.to_owned(),
         ]
     };
-    rows("metric | meaning | unit | formula | source", rule.figures().iter().map(row))
+    rows("figure | meaning | unit | formula | source", rule.figures().iter().map(row))
 }

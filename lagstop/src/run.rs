@@ -6,8 +6,8 @@ mod limits;
 mod outcome;
 mod series;
 
-pub use account::{Account, Behind, Waits, Work};
+pub use account::{Account, CommandWaits, WaitedBehind, Work};
 pub use crowded::{CrowdedOut, Crowder};
 pub use limits::Limits;
-pub use outcome::{Disturbance, Exceeded, Known, Run, RunVerdict, Shares, Status, judge};
-pub use series::{Method, Series, Spread};
+pub use outcome::{CommandStatus, Disturbance, EndedRun, Exceeded, Run, RunShares, RunVerdict, judge};
+pub use series::{Method, RunSeries, Spread};

@@ -17,12 +17,12 @@ mod status;
 mod topology;
 mod tuning;
 
-pub use attached::{Attached, Counted, Ended};
-pub use demand::Quota;
+pub use attached::{AttachedScheduler, SchedulerCounts, SchedulerEnd};
+pub use demand::IgnoredQuota;
 pub use error::SchedulerError;
 pub use plan::SchedulePlan;
-pub use run::{Learnt, Options, Prepared, Running, prepare};
-pub use status::{GroupStatus, Status, StatusError};
+pub use run::{Learnt, PreparedSchedule, RunningScheduler, ScheduleOptions, prepare};
+pub use status::{GroupStatus, SchedulerStatus, StatusError};
 pub use tuning::{Credit, Tuning};
 
 /// The object that `cargo xtask ebpf` builds.

@@ -39,7 +39,7 @@ use tokio::sync::{oneshot, watch};
 
 pub use connections::ConnectionLimits;
 pub use feed::{Feed, Feeder};
-pub use page::{Moment, Watcher, schema};
+pub use page::{PageMoment, Watcher, schema};
 pub use passwords::NoRandomNumbers;
 pub use pieces::Pieces;
 pub use security::{Reloaded, Security};

@@ -24,7 +24,7 @@ pub(crate) use live::live_since;
 pub use live::{LiveOptions, live, live_as_nobody};
 pub use looks::Looks;
 pub use recorded::recorded;
-pub use sentinel::{Watched, sentinel, sentinel_as_nobody};
+pub use sentinel::{SentinelState, sentinel, sentinel_as_nobody};
 
 use crate::model::{Interval, Session};
 
@@ -39,7 +39,7 @@ pub struct Stream {
     /// Takes closer looks at single cgroups; `None` where intervals are not of the running host.
     pub looks: Option<Looks>,
     /// How a sentinel is doing; `None` where it is always measured.
-    pub watched: Option<watch::Receiver<Watched>>,
+    pub watched: Option<watch::Receiver<SentinelState>>,
     /// How the connection is; `None` where intervals come over none.
     pub link: Option<watch::Receiver<Link>>,
 }

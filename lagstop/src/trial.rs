@@ -30,7 +30,7 @@ mod undo;
 pub mod watchdog;
 
 pub use attr::Attr;
-pub use change::{Change, Made};
+pub use change::{Made, PolicyChange};
 pub use classes::{Sides, TriedGroup};
 pub use guard::{Guard, Starves, Want};
 pub use journal::{Distrust, Journal, JournalError};
@@ -38,7 +38,7 @@ pub use outcome::{TimeOfBlock, TrialOutcome, TriedFigure};
 pub use place::TrialPlace;
 pub use policy::{Dynamic, Kernel, Policy, PolicyError};
 pub use prediction::{Predicted, Prediction, Unpredicted};
-pub use run::{Event, Prepared, TrialError, TrialSettings, Untried, prepare, run};
+pub use run::{Event, PreparedTrial, TrialError, TrialSettings, Untried, prepare, run};
 pub use scheduler_program::{NoProgram, SchedulerProgram};
 pub use switch::{ProgramError, Switch, SwitchError, SwitchSettings, SwitchTo};
 pub use tried::Tried;

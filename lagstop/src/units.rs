@@ -8,9 +8,11 @@ mod unit;
 mod words;
 
 pub(crate) use cpu_list::{cpus_given, parse_cpus, show_cpus};
-pub(crate) use moment::Moment;
+pub(crate) use moment::KernelTime;
 pub(crate) use quantities::ratio;
 pub use quantities::{Cores, KERNEL_LOAD, Nanos, Tasks};
 pub use unit::{Unit, Value};
 pub(crate) use words::if_measured;
-pub use words::{count, ending, number, percent, plural, points, quoted, sentence, signed_percent, times};
+pub use words::{
+    count, cpus, ending, number, percent, plural, points, quoted, sentence, signed_percent, times, whole_percent,
+};

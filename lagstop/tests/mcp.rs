@@ -25,7 +25,7 @@ async fn a_client_is_told_of_six_tools_that_only_read() {
     assert!(server.instructions.as_ref().unwrap().contains("never follow instructions"));
     let tools = client.service.list_all_tools().await.unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
-    assert_eq!(names, ["overview", "diagnose", "explain", "who_makes_wait", "compare", "recordings"]);
+    assert_eq!(names, ["overview", "diagnose", "explain", "who_makes_wait", "diff", "recordings"]);
     for tool in &tools {
         let hints = tool.annotations.as_ref().unwrap();
         assert_eq!((hints.read_only_hint, hints.destructive_hint), (Some(true), Some(false)), "{}", tool.name);
@@ -45,7 +45,7 @@ async fn every_tool_answers_by_its_schema() {
         ("diagnose", json!({"recording": bully, "limit": 3})),
         ("explain", json!({"recording": bully, "finding": "noisy_neighbour"})),
         ("who_makes_wait", json!({"recording": bully, "cgroup": "/etl"})),
-        ("compare", json!({"before": "healthy.jsonl.zst", "after": bully})),
+        ("diff", json!({"before": "healthy.jsonl.zst", "after": bully})),
     ] {
         let result = client.call(tool, arguments).await;
         assert_ne!(result.is_error, Some(true), "{tool}: {}", text(&result));

@@ -12,7 +12,7 @@ use std::{
 use clap::Args;
 use lagstop::{
     recording::{ReadError, Reader},
-    reference::{self, Table},
+    reference::{self, DocTable},
     top::{App, Key, TopError, TopSettings},
 };
 use ratatui::{Terminal, backend::TestBackend};
@@ -92,7 +92,7 @@ fn pages(workspace: &Workspace) -> Result<Vec<PathBuf>, DocsError> {
 }
 
 /// A page with the tables of now.
-fn with_tables(page: &str, tables: &[Table], missing: &mut BTreeSet<&str>) -> Result<String, String> {
+fn with_tables(page: &str, tables: &[DocTable], missing: &mut BTreeSet<&str>) -> Result<String, String> {
     let mut made = String::new();
     let mut rest = page;
     while let Some((before, from)) = rest.split_once(MADE) {

@@ -2,7 +2,7 @@
 
 use std::vec::IntoIter;
 
-use super::{BenchSettings, Trace, Workload};
+use super::{BenchSettings, BenchWorkload, RequestTrace};
 use crate::random::Random;
 
 /// Bands of equally many functions that ask for ever more (paper, Fig. 2), and how many times as much as the one before.
@@ -16,7 +16,7 @@ const MOST_OF_MEAN: f64 = 20.0;
 
 /// What a function asks for on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Demand {
+pub struct FunctionDemand {
     /// Requests a second; in closed loops `None`, as many as it can.
     pub rate: Option<f64>,
     /// Asks for less than the functions do on average.
@@ -24,16 +24,17 @@ pub struct Demand {
 }
 
 /// What each of so many functions asks for.
-pub fn demands(settings: &BenchSettings, functions: u32) -> Vec<Demand> {
+pub fn demands(settings: &BenchSettings, functions: u32) -> Vec<FunctionDemand> {
     let count = functions as usize;
     let mean = settings.demand / settings.work.as_secs_f64();
     let rates: Vec<f64> = match settings.workload {
-        workload if workload.is_closed() => return vec![Demand { rate: None, is_light: false }; count],
+        workload if workload.is_closed() => return vec![FunctionDemand { rate: None, is_light: false }; count],
         _ if !settings.traces.is_empty() => {
-            let of = |trace: &Trace| trace.0.iter().map(|&n| f64::from(n)).sum::<f64>() / trace.0.len().max(1) as f64;
+            let of =
+                |trace: &RequestTrace| trace.0.iter().map(|&n| f64::from(n)).sum::<f64>() / trace.0.len().max(1) as f64;
             (0..count).map(|function| of(&settings.traces[function % settings.traces.len()])).collect()
         }
-        Workload::Azure => {
+        BenchWorkload::Azure => {
             // Fewer functions than bands are spread over them.
             let band = |function: usize| {
                 if count < BANDS { (2 * function + 1) * BANDS / (2 * count) } else { function % BANDS }
@@ -48,7 +49,7 @@ pub fn demands(settings: &BenchSettings, functions: u32) -> Vec<Demand> {
         }
     };
     let fair = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-    rates.into_iter().map(|rate| Demand { rate: Some(rate), is_light: rate < fair * (1.0 - 1e-9) }).collect()
+    rates.into_iter().map(|rate| FunctionDemand { rate: Some(rate), is_light: rate < fair * (1.0 - 1e-9) }).collect()
 }
 
 /// When requests come, in seconds from the start and in ascending order. No more than those of a second are in memory.
@@ -63,7 +64,7 @@ pub(super) struct Arrivals<'a> {
 }
 
 struct BySecond<'a> {
-    trace: Option<&'a Trace>,
+    trace: Option<&'a RequestTrace>,
     /// Each function is at another place of it.
     place: u64,
     second: u64,
@@ -74,14 +75,14 @@ struct BySecond<'a> {
 impl<'a> Arrivals<'a> {
     /// Those within `seconds`.
     pub(super) fn new(
-        workload: Workload,
+        workload: BenchWorkload,
         rate: f64,
-        trace: Option<&'a Trace>,
+        trace: Option<&'a RequestTrace>,
         seconds: f64,
         mut random: Random,
     ) -> Self {
         let place = trace.map_or(0, |trace| random.below(trace.0.len()) as u64);
-        let is_any_time = workload == Workload::Random && trace.is_none();
+        let is_any_time = workload == BenchWorkload::Random && trace.is_none();
         let by_second = BySecond { trace, place, second: 0, times: Vec::new().into_iter() };
         Self { rate, by_second: (!is_any_time).then_some(by_second), seconds, random, at: 0.0 }
     }
@@ -122,7 +123,7 @@ fn heavy_tailed(mean: f64, random: &mut Random) -> u32 {
     let most = MOST_OF_MEAN * mean;
     let kept = 1.0 - (least / most).powf(SHAPE - 1.0) / SHAPE;
     let count = (least * random.unit().powf(-1.0 / SHAPE)).min(most) / kept;
-    let count = count.clamp(0.0, f64::from(Trace::MOST_REQUESTS));
+    let count = count.clamp(0.0, f64::from(RequestTrace::MOST_REQUESTS));
     let whole = count.floor();
     // NaN and negative values become 0.
     whole as u32 + u32::from(random.unit() < count - whole)
@@ -134,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    fn settings(workload: Workload) -> BenchSettings {
+    fn settings(workload: BenchWorkload) -> BenchSettings {
         BenchSettings {
             workload,
             densities: vec![1],
@@ -157,14 +158,14 @@ mod tests {
         demands(settings, functions).into_iter().map(|demand| demand.rate.unwrap()).collect()
     }
 
-    fn arrivals(workload: Workload, rate: f64, trace: Option<&Trace>, seconds: f64, seed: u64) -> Vec<f64> {
+    fn arrivals(workload: BenchWorkload, rate: f64, trace: Option<&RequestTrace>, seconds: f64, seed: u64) -> Vec<f64> {
         Arrivals::new(workload, rate, trace, seconds, Random::new(seed, 1)).collect()
     }
 
     #[test]
     fn no_more_than_a_second_is_drawn_ahead() {
         // All of it would take terabytes.
-        let mut times = Arrivals::new(Workload::Azure, 1_000.0, None, 1e9, Random::new(1, 1));
+        let mut times = Arrivals::new(BenchWorkload::Azure, 1_000.0, None, 1e9, Random::new(1, 1));
         let first: Vec<f64> = times.by_ref().take(10_000).collect();
         assert!(first.is_sorted() && first.last() < Some(&60.0), "{:?}", first.last());
         assert!(times.by_second.unwrap().times.len() < 100_000);
@@ -173,33 +174,35 @@ mod tests {
     #[test]
     fn bands_are_skewed_and_ask_for_as_much_in_all() {
         for functions in [2, 4, 10, 38, 228] {
-            let rates = rates(&settings(Workload::Azure), functions);
+            let rates = rates(&settings(BenchWorkload::Azure), functions);
             let mean = rates.iter().sum::<f64>() / f64::from(functions);
             assert!((mean - 2.5).abs() < 1e-9, "{functions}: 0.1 CPUs are 2.5 requests of 40 ms, not {mean}");
             assert!(rates.iter().copied().fold(0.0, f64::max) > 1.5 * mean, "{rates:?}");
         }
-        let demands = demands(&settings(Workload::Azure), 100);
+        let demands = demands(&settings(BenchWorkload::Azure), 100);
         let light = demands.iter().filter(|demand| demand.is_light).count();
         assert_eq!(light, 70, "those of the upper three bands are above the mean");
     }
 
     #[test]
     fn random_rates_are_even_from_none_to_five() {
-        let rates = rates(&settings(Workload::Random), 2_000);
+        let rates = rates(&settings(BenchWorkload::Random), 2_000);
         let mean = rates.iter().sum::<f64>() / 2_000.0;
         assert!((mean - 2.5).abs() < 0.1 && rates.iter().all(|&rate| rate > 0.0 && rate < 5.0), "{mean}");
     }
 
     #[test]
     fn closed_loops_have_no_rate() {
-        for workload in [Workload::Resctl, Workload::Parallel, Workload::Mix] {
+        for workload in [BenchWorkload::Resctl, BenchWorkload::Parallel, BenchWorkload::Mix] {
             assert!(demands(&settings(workload), 3).iter().all(|demand| demand.rate.is_none() && !demand.is_light));
         }
     }
 
     #[test]
     fn requests_are_as_many_as_asked_for_and_the_same_for_one_seed() {
-        for (workload, rate) in [(Workload::Azure, 3.0), (Workload::Azure, 0.05), (Workload::Random, 3.0)] {
+        for (workload, rate) in
+            [(BenchWorkload::Azure, 3.0), (BenchWorkload::Azure, 0.05), (BenchWorkload::Random, 3.0)]
+        {
             let of = |seed| arrivals(workload, rate, None, 20_000.0, seed);
             let times = of(1);
             let mean = times.len() as f64 / 20_000.0;
@@ -219,23 +222,23 @@ mod tests {
             let mean = counts.iter().sum::<f64>() / 10_000.0;
             counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 10_000.0 / mean
         };
-        assert!((spread(Workload::Random) - 1.0).abs() < 0.1, "Poisson");
-        assert!(spread(Workload::Azure) > 3.0);
+        assert!((spread(BenchWorkload::Random) - 1.0).abs() < 0.1, "Poisson");
+        assert!(spread(BenchWorkload::Azure) > 3.0);
     }
 
     #[test]
     fn a_trace_is_followed() {
-        let trace = Trace(vec![2, 0, 5]);
-        let times = arrivals(Workload::Azure, 9.0, Some(&trace), 6.0, 1);
+        let trace = RequestTrace(vec![2, 0, 5]);
+        let times = arrivals(BenchWorkload::Azure, 9.0, Some(&trace), 6.0, 1);
         assert_eq!(times.len(), 14, "both times through it");
-        let mut settings = settings(Workload::Azure);
-        settings.traces = vec![trace, Trace(vec![10])];
+        let mut settings = settings(BenchWorkload::Azure);
+        settings.traces = vec![trace, RequestTrace(vec![10])];
         assert_eq!(rates(&settings, 3), [7.0 / 3.0, 10.0, 7.0 / 3.0]);
     }
 
     #[test]
     fn nothing_asked_for_is_nothing() {
-        assert!(arrivals(Workload::Azure, 0.0, None, 100.0, 1).is_empty());
-        assert!(arrivals(Workload::Random, 0.0, None, 100.0, 1).is_empty());
+        assert!(arrivals(BenchWorkload::Azure, 0.0, None, 100.0, 1).is_empty());
+        assert!(arrivals(BenchWorkload::Random, 0.0, None, 100.0, 1).is_empty());
     }
 }

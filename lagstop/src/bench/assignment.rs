@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BenchSettings, Demand, Speed, Trace, Workload};
+use super::{BenchSettings, BenchWorkload, FunctionDemand, RequestTrace, Speed};
 
 /// What a function is told to do, as a line of JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -12,11 +12,11 @@ pub struct Assignment {
     /// Which one it is.
     pub function: u32,
     /// How requests come.
-    pub workload: Workload,
+    pub workload: BenchWorkload,
     /// Requests a second, in open loops.
     pub rate: Option<f64>,
     /// Requests of each second, instead of made-up ones.
-    pub trace: Option<Trace>,
+    pub trace: Option<RequestTrace>,
     /// What requests are drawn with.
     pub seed: u64,
     /// How fast the CPU is.
@@ -35,7 +35,7 @@ pub struct Assignment {
 
 impl Assignment {
     /// That of the function with this number.
-    pub fn new(settings: &BenchSettings, function: u32, demand: Demand, speed: Speed, at_once: u32) -> Self {
+    pub fn new(settings: &BenchSettings, function: u32, demand: FunctionDemand, speed: Speed, at_once: u32) -> Self {
         let traces = &settings.traces;
         Self {
             function,

@@ -17,7 +17,7 @@ use std::{
 };
 
 use super::{Assignment, BenchSettings, Speed, Tally};
-use crate::{model::Nanos, units::Moment};
+use crate::{model::Nanos, units::KernelTime};
 
 /// Said when it is ready.
 pub const READY: &str = "ready";
@@ -41,7 +41,7 @@ pub fn serve() -> Result<(), io::Error> {
         return Ok(());
     }
     drop(stdin);
-    let start = Moment::read(&line).and_then(Moment::instant);
+    let start = KernelTime::read(&line).and_then(KernelTime::instant);
     let start = start.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no start time was received"))?;
     thread::Builder::new().stack_size(STACK).spawn(|| {
         // It ends with its parent, and then has no one to report to.
@@ -138,9 +138,9 @@ fn spawn<'scope, 'env>(scope: &'scope thread::Scope<'scope, 'env>, work: impl Fn
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Workload, *};
+    use super::{super::BenchWorkload, *};
 
-    fn assignment(workload: Workload, rate: Option<f64>, work: u64) -> Assignment {
+    fn assignment(workload: BenchWorkload, rate: Option<f64>, work: u64) -> Assignment {
         Assignment {
             function: 3,
             workload,
@@ -156,14 +156,14 @@ mod tests {
         }
     }
 
-    fn run(workload: Workload, rate: Option<f64>, work: u64) -> Tally {
+    fn run(workload: BenchWorkload, rate: Option<f64>, work: u64) -> Tally {
         let assignment = assignment(workload, rate, work);
         Function::new(&assignment, Instant::now() + Duration::from_millis(50)).run(&assignment)
     }
 
     #[test]
     fn requests_are_served_and_counted() {
-        let tally = run(Workload::Random, Some(200.0), 1);
+        let tally = run(BenchWorkload::Random, Some(200.0), 1);
         assert!((200..360).contains(&tally.offered), "200 a second for 1.4 s: {tally:?}");
         assert_eq!(tally.latencies.count(), tally.offered);
         assert!(tally.latencies.quantile(0.0) >= Some(Nanos(500_000)), "each takes a millisecond: {tally:?}");
@@ -174,7 +174,7 @@ mod tests {
         let assignment = Assignment {
             warm_up: Duration::from_secs(1),
             duration: Duration::from_secs(2),
-            ..assignment(Workload::Random, Some(1.0), 1)
+            ..assignment(BenchWorkload::Random, Some(1.0), 1)
         };
         let start = Instant::now();
         let early = Function::new(&assignment, start);
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn what_is_not_served_by_the_end_is_said() {
-        let tally = run(Workload::Random, Some(50.0), 60_000);
+        let tally = run(BenchWorkload::Random, Some(50.0), 60_000);
         assert!(tally.offered > 30 && tally.unfinished == tally.offered && tally.in_time == 0, "{tally:?}");
         assert!(tally.latencies.quantile(1.0) > Some(Nanos(1_000_000_000)), "some waited since the beginning");
     }
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn closed_loops_keep_going() {
         // One of mix may take a second.
-        for (workload, least) in [(Workload::Resctl, 5), (Workload::Parallel, 5), (Workload::Mix, 1)] {
+        for (workload, least) in [(BenchWorkload::Resctl, 5), (BenchWorkload::Parallel, 5), (BenchWorkload::Mix, 1)] {
             let tally = run(workload, None, 5);
             assert!(tally.offered >= least, "{workload:?}: {tally:?}");
         }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{BenchSettings, Latencies, Tally, Workload};
+use super::{BenchSettings, BenchWorkload, Latencies, Tally};
 use crate::{
     model::{self, Nanos},
     trial::Policy,
@@ -17,7 +17,7 @@ pub struct Bench {
     /// The host.
     pub host: BenchHost,
     /// The workload.
-    pub workload: Workload,
+    pub workload: BenchWorkload,
     /// Seed of the random requests.
     pub seed: u64,
     /// CPU time of a request, in milliseconds. `mix` uses 10, 100 and 1,000 instead.
@@ -31,14 +31,14 @@ pub struct Bench {
     /// Levels of cgroups between the base and a function.
     pub depth: u32,
     /// The runs, in order.
-    pub points: Vec<Point>,
+    pub points: Vec<BenchRun>,
     /// Planned runs that were not made, or not completed.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingRun>,
 }
 
 /// A run without results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Missing {
+pub struct MissingRun {
     /// Functions per CPU.
     pub density: u32,
     /// The scheduling policy that was planned. `None`: no policy.
@@ -64,7 +64,7 @@ pub struct BenchHost {
 
 /// One run.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct Point {
+pub struct BenchRun {
     /// Functions per CPU.
     pub density: u32,
     /// Number of functions.
@@ -156,7 +156,8 @@ impl Bench {
             workload: settings.workload,
             seed: settings.seed,
             work_ms: ms(settings.work),
-            demand: (settings.workload == Workload::Azure && settings.traces.is_empty()).then_some(settings.demand),
+            demand: (settings.workload == BenchWorkload::Azure && settings.traces.is_empty())
+                .then_some(settings.demand),
             latency_target_ms: is_closed.then(|| ms(settings.latency_target)),
             in_time_ms: ms(BenchSettings::IN_TIME),
             depth: settings.depth,
@@ -166,7 +167,7 @@ impl Bench {
     }
 }
 
-impl Point {
+impl BenchRun {
     /// Of what functions got done and what the host was measured to do meanwhile.
     pub(super) fn new(
         density: u32,

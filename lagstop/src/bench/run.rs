@@ -15,7 +15,7 @@ use std::{
 use thiserror::Error;
 
 use super::{
-    Assignment, Bench, BenchHost, BenchSettings, Demand, Latency, Missing, Point, Speed, Tally, at_once,
+    Assignment, Bench, BenchHost, BenchRun, BenchSettings, FunctionDemand, Latency, MissingRun, Speed, Tally, at_once,
     cleanup::PURPOSE, demands, function, point::BenchSide, resource_limits::raise_limit_of_files,
 };
 use crate::{
@@ -23,8 +23,8 @@ use crate::{
     display::plain,
     host::{Hierarchy, OwnCgroup, Version},
     model::{self, CgroupId, Interval, Nanos},
-    trial::{Change, Dynamic, Kernel, Made, Policy, PolicyError, Sides, Switch, SwitchError, TriedGroup},
-    units::Moment,
+    trial::{Dynamic, Kernel, Made, Policy, PolicyChange, PolicyError, Sides, Switch, SwitchError, TriedGroup},
+    units::KernelTime,
 };
 
 /// What ends a benchmark before its time.
@@ -68,7 +68,7 @@ pub enum BenchError {
     NoInterval,
     /// A change to scheduling cannot be made.
     #[error("{policy} cannot be tried: {source}")]
-    Policy { policy: Policy, source: Untried },
+    Policy { policy: Policy, source: PolicyRefusal },
     /// It was asked to stop.
     #[error("stopped. All functions and cgroups were removed")]
     Stopped,
@@ -76,19 +76,19 @@ pub enum BenchError {
 
 /// Why a change to scheduling cannot be made.
 #[derive(Debug, Error)]
-pub enum Untried {
+pub enum PolicyRefusal {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     #[error("{change}: changed by another program to {now}")]
-    Changed { change: Box<Change>, now: String },
+    Changed { change: Box<PolicyChange>, now: String },
     #[error("{change}: {}", plain(source))]
-    Refused { change: Box<Change>, source: io::Error },
+    Refused { change: Box<PolicyChange>, source: io::Error },
 }
 
 impl BenchError {
     /// The error that the scheduler of a policy is not, or no longer, in force.
     fn switch(policy: Policy, source: SwitchError) -> Self {
-        Self::Policy { policy, source: Untried::Policy(source.into()) }
+        Self::Policy { policy, source: PolicyRefusal::Policy(source.into()) }
     }
 
     /// Would the same error occur in all other runs?
@@ -99,7 +99,7 @@ impl BenchError {
 
 /// How far it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct BenchProgress {
     /// Which run this is, from 0 on, and how many there will be.
     pub run: usize,
     /// How many there will be.
@@ -119,7 +119,7 @@ pub fn run(
     settings: &BenchSettings,
     hierarchy: &Hierarchy,
     host: BenchHost,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BenchProgress),
     stop: &Arc<AtomicBool>,
 ) -> Result<Bench, BenchError> {
     raise_limit_of_files();
@@ -134,7 +134,7 @@ pub fn run(
         let functions = density.saturating_mul(cpus);
         let mut tell = |elapsed: Duration| {
             let runs = u32::try_from(plan.len() - run).unwrap_or(u32::MAX);
-            progress(Progress {
+            progress(BenchProgress {
                 run,
                 runs: plan.len(),
                 functions,
@@ -154,7 +154,7 @@ pub fn run(
         let ends_all = error.ends_all();
         let not_made = if ends_all { &plan[run..] } else { &plan[run..=run] };
         let why = error.to_string();
-        bench.missing.extend(not_made.iter().map(|&(round, density, policy)| Missing {
+        bench.missing.extend(not_made.iter().map(|&(round, density, policy)| MissingRun {
             density,
             policy,
             round,
@@ -197,7 +197,7 @@ struct Deployment {
 }
 
 struct Function {
-    demand: Demand,
+    demand: FunctionDemand,
     /// Its cgroup; the Load Credit is what it asks for on average.
     group: TriedGroup,
     child: Child,
@@ -256,7 +256,7 @@ impl Deployment {
     }
 
     /// Starts a function in the cgroup that was made last.
-    fn start(&self, hierarchy: &Hierarchy, demand: Demand, work: Duration) -> io::Result<Function> {
+    fn start(&self, hierarchy: &Hierarchy, demand: FunctionDemand, work: Duration) -> io::Result<Function> {
         let cgroup = self.inner.last().unwrap_or(&self.base);
         let mut command = Command::new(std::env::current_exe()?);
         // Ctrl-C must only reach the benchmark, which then ends the functions.
@@ -294,7 +294,7 @@ impl Deployment {
         policy: Option<Policy>,
         kernel: &Kernel,
         tell: &mut dyn FnMut(Duration),
-    ) -> Result<Point, BenchError> {
+    ) -> Result<BenchRun, BenchError> {
         let count = u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
         self.refuse_when_stopped()?;
         // Everything else that runs has cgroups of its own, too.
@@ -318,7 +318,7 @@ impl Deployment {
         let started = Instant::now();
         // All functions start at the same time, however long it takes to tell them.
         let start = started + LEAD + LEAD_EACH * count;
-        let line = Moment::of(start).write();
+        let line = KernelTime::of(start).write();
         for (number, function) in (0..).zip(&mut self.functions) {
             let wrong = |source| BenchError::Function { function: number, what: "cannot be released", source };
             function.say(&line).map_err(wrong)?;
@@ -366,7 +366,7 @@ impl Deployment {
         Ok(self.point(settings, &tallies, &intervals))
     }
 
-    fn point(&self, settings: &BenchSettings, tallies: &[Tally], intervals: &[Interval]) -> Point {
+    fn point(&self, settings: &BenchSettings, tallies: &[Tally], intervals: &[Interval]) -> BenchRun {
         let mut host = model::Host::default();
         if let Some((first, others)) = intervals.split_first() {
             host = first.host.clone();
@@ -376,7 +376,7 @@ impl Deployment {
         tallies.iter().for_each(|tally| all.merge(tally));
         let seconds = settings.duration.as_secs_f64();
         let count = u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
-        let mut point = Point::new(0, count, 0, seconds, &all, &host);
+        let mut point = BenchRun::new(0, count, 0, seconds, &all, &host);
         point.at_once = self.at_once;
         if !settings.workload.is_closed() {
             point.light = Some(self.side(true, tallies, intervals));
@@ -420,14 +420,14 @@ impl Deployment {
 }
 
 /// Makes changes. Nothing needs to be undone, because the cgroups are removed, and the threads in them end.
-fn make(policy: Policy, changes: Vec<Change>) -> Result<(), BenchError> {
+fn make(policy: Policy, changes: Vec<PolicyChange>) -> Result<(), BenchError> {
     for change in changes {
         let made = change.make();
         let change = Box::new(change);
         let source = match made {
             Ok(Made::Yes) => continue,
-            Ok(Made::No(now)) => Untried::Changed { change, now },
-            Err(source) => Untried::Refused { change, source },
+            Ok(Made::No(now)) => PolicyRefusal::Changed { change, now },
+            Err(source) => PolicyRefusal::Refused { change, source },
         };
         return Err(BenchError::Policy { policy, source });
     }

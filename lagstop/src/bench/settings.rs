@@ -11,7 +11,7 @@ use crate::trial::{Policy, SwitchSettings};
 /// How requests arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub enum Workload {
+pub enum BenchWorkload {
     /// Closed loop: concurrency follows a latency target (Meta's resource-control demo)
     Resctl,
     /// Open loop: heavy-tailed over ten demand bands, bursts from second to second (Azure Functions 2021)
@@ -24,7 +24,7 @@ pub enum Workload {
     Mix,
 }
 
-impl Workload {
+impl BenchWorkload {
     /// Is the next request only sent when one is done?
     pub const fn is_closed(self) -> bool {
         matches!(self, Self::Resctl | Self::Parallel | Self::Mix)
@@ -46,7 +46,7 @@ impl Workload {
 #[derive(Clone, Debug)]
 pub struct BenchSettings {
     /// How requests arrive.
-    pub workload: Workload,
+    pub workload: BenchWorkload,
     /// Functions per CPU, one run each.
     pub densities: Vec<u32>,
     /// Scheduling policies to try, one run each. `None` is a run without a policy. An empty list is one run without a
@@ -73,7 +73,7 @@ pub struct BenchSettings {
     /// Seed of the random requests.
     pub seed: u64,
     /// Recorded requests per second, instead of generated ones.
-    pub traces: Vec<super::Trace>,
+    pub traces: Vec<super::RequestTrace>,
 }
 
 impl BenchSettings {

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// Requests of each second, from the first row's on; those without a row have none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trace(pub Vec<u32>);
+pub struct RequestTrace(pub Vec<u32>);
 
 /// What is wrong with a file of one.
 #[derive(Debug, Error)]
@@ -30,7 +30,7 @@ pub enum TraceError {
     },
 }
 
-impl Trace {
+impl RequestTrace {
     /// A day; and no host gets more in a second.
     const MOST_SECONDS: u64 = 86_400;
     pub(super) const MOST_REQUESTS: u32 = 100_000;
@@ -90,16 +90,16 @@ impl Trace {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Trace, String> {
-        Trace::parse("t.csv", text.as_bytes()).map_err(|error| error.to_string())
+    fn parse(text: &str) -> Result<RequestTrace, String> {
+        RequestTrace::parse("t.csv", text.as_bytes()).map_err(|error| error.to_string())
     }
 
     #[test]
     fn rows_are_seconds_and_requests() {
         let trace = parse("second,concurrency\n10,3\n 11 , 0\n14,2\n").unwrap();
-        assert_eq!(trace, Trace(vec![3, 0, 0, 0, 2]));
+        assert_eq!(trace, RequestTrace(vec![3, 0, 0, 0, 2]));
         assert_eq!((trace.at(4), trace.at(5), trace.at(9)), (2, 3, 2), "over and over");
-        assert_eq!(Trace(vec![]).at(7), 0);
+        assert_eq!(RequestTrace(vec![]).at(7), 0);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The list of what lagstop needs, each with what is lost without it and how to get it.
 
-use super::{Requirement, State, Trial};
+use super::{Attempt, Requirement, RequirementState};
 use crate::{
     display::plain,
-    host::{Nameless, Seen, Surroundings},
+    host::{Nameless, SeenHierarchy, Surroundings},
     kernel::{Answer, Capability, Facts, KernelError, SETCAP, Types},
     schedule::{SchedulePlan, SchedulerError},
     units::plural,
@@ -14,7 +14,7 @@ const EVERYTHING: &str = "everything";
 const ALL_BUT_FILES: &str = "everything except what lagstop top reads from files";
 
 /// All requirements, the essential ones first. `error` is why nothing could be attached.
-pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Trial<'_>) -> Vec<Requirement> {
+pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Attempt<'_>) -> Vec<Requirement> {
     let error = trial.error();
     let mut all = vec![
         kernel_version(facts, error),
@@ -49,7 +49,7 @@ pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Trial<'_>) -
         names_of_containers(surroundings),
         scheduling(facts),
     ];
-    if let Trial::Failed(error) = trial {
+    if let Attempt::Failed(error) = trial {
         all.push(missed(
             "attaching",
             error.to_string(),
@@ -67,7 +67,7 @@ pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Trial<'_>) -
 fn satisfied(name: &'static str, found: impl Into<String>) -> Requirement {
     Requirement {
         name,
-        state: State::Satisfied,
+        state: RequirementState::Satisfied,
         found: found.into(),
         lost: None,
         remedies: Vec::new(),
@@ -77,7 +77,7 @@ fn satisfied(name: &'static str, found: impl Into<String>) -> Requirement {
 
 fn missed(name: &'static str, found: impl Into<String>, lost: &'static str, remedies: &[&str]) -> Requirement {
     Requirement {
-        state: State::Missed,
+        state: RequirementState::Missed,
         lost: Some(lost),
         remedies: remedies.iter().map(|&remedy| remedy.to_owned()).collect(),
         is_essential: [EVERYTHING, ALL_BUT_FILES].contains(&lost),
@@ -86,7 +86,12 @@ fn missed(name: &'static str, found: impl Into<String>, lost: &'static str, reme
 }
 
 fn unknown(name: &'static str, found: impl Into<String>, remedies: &[&str]) -> Requirement {
-    Requirement { state: State::Unknown, lost: None, is_essential: false, ..missed(name, found, "", remedies) }
+    Requirement {
+        state: RequirementState::Unknown,
+        lost: None,
+        is_essential: false,
+        ..missed(name, found, "", remedies)
+    }
 }
 
 fn kernel_version(facts: &Facts, error: Option<&KernelError>) -> Requirement {
@@ -128,7 +133,7 @@ fn scheduling(facts: &Facts) -> Requirement {
     match SchedulePlan::from_types(facts) {
         Ok(_) => satisfied(NAME, "possible: sudo lagstop schedule --dry-run says more"),
         Err(error @ SchedulerError::MalformedTypes { .. }) => {
-            Requirement { state: State::Missed, ..satisfied(NAME, format!("not possible: {error}")) }
+            Requirement { state: RequirementState::Missed, ..satisfied(NAME, format!("not possible: {error}")) }
         }
         Err(error) => satisfied(NAME, format!("not possible, and not needed to measure: {error}")),
     }
@@ -178,10 +183,10 @@ fn user_namespace(facts: &Facts) -> Requirement {
 /// Memory that the maps need on a large host.
 const ENOUGH_LOCKED_MEMORY: u64 = 64 << 20;
 
-fn locked_memory(facts: &Facts, trial: Trial<'_>) -> Requirement {
+fn locked_memory(facts: &Facts, trial: Attempt<'_>) -> Requirement {
     const NAME: &str = "locked memory";
     match facts.locked_memory {
-        _ if matches!(trial, Trial::Succeeded) => satisfied(NAME, "enough"),
+        _ if matches!(trial, Attempt::Succeeded) => satisfied(NAME, "enough"),
         None => satisfied(NAME, "unlimited, or irrelevant on this kernel"),
         Some(limit) if limit >= ENOUGH_LOCKED_MEMORY => satisfied(NAME, format!("up to {limit} bytes")),
         Some(limit) if facts.capabilities.has(Capability::SysResource) => {
@@ -214,11 +219,11 @@ fn lockdown(facts: &Facts) -> Requirement {
     }
 }
 
-fn seccomp(facts: &Facts, trial: Trial<'_>) -> Requirement {
+fn seccomp(facts: &Facts, trial: Attempt<'_>) -> Requirement {
     const NAME: &str = "seccomp";
     match &facts.seccomp {
         Answer::Known(0) => satisfied(NAME, "no filter"),
-        Answer::Known(_) if matches!(trial, Trial::Succeeded) => satisfied(NAME, "a filter that allows bpf(2)"),
+        Answer::Known(_) if matches!(trial, Attempt::Succeeded) => satisfied(NAME, "a filter that allows bpf(2)"),
         Answer::Known(_) => unknown(
             NAME,
             "a filter is active; lagstop must attach programs to see whether it allows bpf(2) and perf_event_open(2)",
@@ -247,8 +252,8 @@ fn cgroups(surroundings: &Surroundings) -> Requirement {
 fn scheduling_groups(surroundings: &Surroundings) -> Requirement {
     const NAME: &str = "cpu controller";
     match &surroundings.hierarchy {
-        Ok(Seen { groups_tasks: Some(true), .. }) => satisfied(NAME, "groups tasks for the scheduler"),
-        Ok(Seen { groups_tasks: None, .. }) => {
+        Ok(SeenHierarchy { groups_tasks: Some(true), .. }) => satisfied(NAME, "groups tasks for the scheduler"),
+        Ok(SeenHierarchy { groups_tasks: None, .. }) => {
             unknown(NAME, "unknown: the root of the hierarchy is not visible here", &[])
         }
         Ok(seen) => missed(

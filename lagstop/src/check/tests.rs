@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    host::{Nameless, Seen},
+    host::{Nameless, SeenHierarchy},
     kernel::{Answer, Capabilities, Capability, Types},
     model::Measure,
 };
@@ -23,7 +23,7 @@ fn facts() -> Facts {
 fn surroundings() -> Surroundings {
     Surroundings {
         hostname: "node-17".to_owned(),
-        hierarchy: Ok(Seen {
+        hierarchy: Ok(SeenHierarchy {
             version: 2,
             mount: "/sys/fs/cgroup".to_owned(),
             is_whole: true,
@@ -48,7 +48,8 @@ fn hook(way: Option<&str>) -> Hook {
 
 fn verdict(facts: Facts, surroundings: &Surroundings) -> (CheckVerdict, Vec<&'static str>) {
     let checkup = judge(facts, surroundings, &Wishes::default(), Ok(vec![hook(Some("fentry"))]), false);
-    let missed = checkup.requirements.iter().filter(|one| one.state == State::Missed).map(|one| one.name).collect();
+    let missed =
+        checkup.requirements.iter().filter(|one| one.state == RequirementState::Missed).map(|one| one.name).collect();
     (checkup.verdict, missed)
 }
 
@@ -64,7 +65,7 @@ fn what_cannot_be_checked_is_not_missed() {
     facts.seccomp = Answer::Known(2);
     let checkup = judge(facts, &surroundings(), &Wishes::default(), Ok(vec![hook(Some("fentry"))]), false);
     assert_eq!(checkup.verdict, CheckVerdict::Full);
-    let unknown: Vec<_> = checkup.requirements.iter().filter(|one| one.state == State::Unknown).collect();
+    let unknown: Vec<_> = checkup.requirements.iter().filter(|one| one.state == RequirementState::Unknown).collect();
     assert_eq!(unknown.iter().map(|one| one.name).collect::<Vec<_>>(), ["lockdown", "seccomp"]);
     assert!(unknown.iter().all(|one| !one.remedies.is_empty() && one.lost.is_none()));
 }
@@ -92,8 +93,8 @@ fn a_filter_is_only_said_to_let_bpf_pass_when_it_did() {
         (seccomp.state, checkup.verdict)
     };
     let refused = KernelError::refused("eBPF object", "Operation not permitted");
-    assert_eq!(state(Err(refused)), (State::Unknown, CheckVerdict::Unusable));
-    assert_eq!(state(Ok(vec![])), (State::Satisfied, CheckVerdict::Full));
+    assert_eq!(state(Err(refused)), (RequirementState::Unknown, CheckVerdict::Unusable));
+    assert_eq!(state(Ok(vec![])), (RequirementState::Satisfied, CheckVerdict::Full));
 }
 
 #[test]
@@ -159,7 +160,8 @@ fn each_essential_lack_is_unusable_and_has_a_remedy() {
         lack(&mut facts, &mut surroundings);
         let checkup = judge(facts, &surroundings, &Wishes::default(), Ok(vec![]), false);
         assert_eq!(checkup.verdict, CheckVerdict::Unusable);
-        let missed = checkup.requirements.iter().find(|one| one.state == State::Missed && one.is_essential).unwrap();
+        let missed =
+            checkup.requirements.iter().find(|one| one.state == RequirementState::Missed && one.is_essential).unwrap();
         assert!(!missed.remedies.is_empty(), "{missed:?}");
     }
     let refused = KernelError::refused("program on sched_switch", "no");

@@ -15,7 +15,7 @@ pub(super) use arguments::Args;
 
 use super::{Failure, block_on, listen, progress::StatusLine, say};
 use crate::{
-    bench::{self, Progress},
+    bench::{self, BenchProgress},
     display::plain,
     host::{Hierarchy, Version},
     model::GroupBy,
@@ -72,11 +72,11 @@ fn here(hierarchy: &Hierarchy) -> bench::BenchHost {
 }
 
 /// Shows the progress if standard error is a terminal.
-fn tell() -> impl FnMut(Progress) + Send {
+fn tell() -> impl FnMut(BenchProgress) + Send {
     let line = StatusLine::new();
     let mut last = None;
-    move |progress: Progress| {
-        let Progress { run, runs, functions, left } = progress;
+    move |progress: BenchProgress| {
+        let BenchProgress { run, runs, functions, left } = progress;
         let left = left.as_secs();
         if last.replace((run, left)) != Some((run, left)) {
             let (minutes, seconds) = (left / 60, left % 60);

@@ -22,7 +22,7 @@ use clap::ValueEnum;
 use rustix::io::{FdFlags, fcntl_setfd};
 use tokio::sync::mpsc;
 
-pub(super) use self::message::{Ended, Group, Place};
+pub(super) use self::message::{CommandGroup, Ended, Place};
 use self::{
     keeper::KEEP,
     message::{Lines, Said, Told, send},

@@ -270,6 +270,7 @@ fn places() -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::ThresholdDefinition;
 
     const DOCS: &str = include_str!("../../../docs/config.md");
 
@@ -296,7 +297,7 @@ mod tests {
 
     #[test]
     fn every_key_and_column_is_documented() {
-        for (name, _) in Thresholds::NAMES {
+        for ThresholdDefinition { name, .. } in Thresholds::ALL {
             assert!(example().contains(&format!("\n{name} = ")), "{name}");
         }
         for key in [

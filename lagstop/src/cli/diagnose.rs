@@ -80,7 +80,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<FailOn>,
 
-    /// Explain how the metrics of a finding are computed: inputs, formula and source
+    /// Explain how the figures of a finding are computed: inputs, formula and source
     #[arg(long, value_name = "FINDING", value_parser = rule(), conflicts_with = "plan")]
     explain: Option<Rule>,
 
@@ -226,7 +226,7 @@ fn of_host(
     host: &Observations,
     thresholds: &Thresholds,
     commands: &Commands,
-    options: text::Options,
+    options: text::PageOptions,
 ) -> Result<(String, Severity), Failure> {
     let report = commands.of(host.diagnose(thresholds));
     let as_json = args.format == Format::Json;
@@ -258,7 +258,7 @@ fn of_hosts(
     hosts: &[Observations],
     thresholds: &Thresholds,
     commands: &Commands,
-    options: text::Options,
+    options: text::PageOptions,
 ) -> Result<(String, Severity), Failure> {
     if args.plan.is_some() || args.explain.is_some() {
         return Err(

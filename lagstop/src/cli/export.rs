@@ -14,7 +14,7 @@ use super::{
     progress::Progress,
 };
 use crate::{
-    export::{self, ExportError, Table},
+    export::{self, ExportError, TableKind},
     recording::{Reader, WriteError},
 };
 
@@ -73,16 +73,16 @@ enum What {
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut reader = Reader::open(&args.file)?;
     let format = match args.format {
-        Format::Csv => export::Format::Csv,
-        Format::Parquet => export::Format::Parquet,
+        Format::Csv => export::TableFormat::Csv,
+        Format::Parquet => export::TableFormat::Parquet,
     };
     let table = match args.what {
-        What::Cgroups => Table::Cgroups,
-        What::Host => Table::Host,
-        What::Cpus => Table::Cpus,
-        What::Listeners => Table::Listeners,
+        What::Cgroups => TableKind::Cgroups,
+        What::Host => TableKind::Host,
+        What::Cpus => TableKind::Cpus,
+        What::Listeners => TableKind::Listeners,
     };
-    if format == export::Format::Parquet && is_stdout(&args.output) && io::stdout().is_terminal() {
+    if format == export::TableFormat::Parquet && is_stdout(&args.output) && io::stdout().is_terminal() {
         return Err("Parquet is a binary format and would garble the terminal. Name a file with --output".into());
     }
     let output = WholeFile::create(&args.output, args.force)?;

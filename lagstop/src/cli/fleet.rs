@@ -13,11 +13,11 @@ use super::{
     connection::ConnectionArgs,
     output::ResultArgs,
     progress::Progress,
-    values::{part, positive},
+    values::{positive, share},
 };
 use crate::{
     client::{Connection, Secret},
-    fleet::{Analysis, Client, FleetSettings, Matcher, Prediction, Selector, Window, WindowError, gather},
+    fleet::{Analysis, AssumedEffect, Client, FleetSettings, Matcher, Selector, Window, WindowError, gather},
     report::{
         fleet::{FleetReport, json, text},
         html,
@@ -132,7 +132,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let settings = FleetSettings {
         wait_limit: args.p99.map(|wait| wait.as_secs_f64()),
         utilisation_limit: args.max_utilisation,
-        prediction: Prediction { overhead: args.lags_overhead, wait: args.lags_wait },
+        prediction: AssumedEffect { overhead: args.lags_overhead, wait: args.lags_wait },
         draws: args.resamples,
         seed: args.seed,
     };
@@ -172,13 +172,6 @@ fn moment(text: &str) -> Result<u64, String> {
     time.map(|since| since.as_secs()).ok_or_else(|| "write a time in UTC, e.g. 2026-11-21T12:30:00Z".to_owned())
 }
 
-/// A share between 0 and 1, as in 0.8 or 80%.
-fn share(text: &str) -> Result<f64, String> {
-    part(text)
-        .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| "the share must be from 0 to 1, e.g. 0.8 or 80%".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -194,7 +187,7 @@ mod tests {
         for argument in command.get_arguments().filter_map(|argument| argument.get_long()) {
             assert!(DOCS.contains(&format!("--{argument}")) || argument == "config", "{argument}");
         }
-        let defaults = Prediction::default();
+        let defaults = AssumedEffect::default();
         assert!(DOCS.contains(&format!("o | {:.0} %", defaults.overhead * 100.0)));
         assert!(DOCS.contains(&format!("w | {:.0} %", defaults.wait * 100.0)));
         let given = |name: &str| {

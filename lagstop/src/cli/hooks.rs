@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::{
-    kernel::{Facts, Plan, Wish, Wishes},
+    kernel::{AttachPlan, Facts, Wish, Wishes},
     model::Measure,
 };
 
@@ -94,7 +94,7 @@ fn wish(measure: Measure, way: &str) -> Result<Wish, String> {
 
 /// Every measure with its ways, best first, and what would be used here.
 fn list(facts: &Facts) -> String {
-    let plan = Plan::ignoring_privileges(facts, &Wishes::default());
+    let plan = AttachPlan::ignoring_privileges(facts, &Wishes::default());
     let mut text = String::new();
     for measure in Measure::ALL {
         text.push_str(&format!("{measure}  ({})\n", measure.gives()));

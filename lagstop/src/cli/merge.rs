@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         recordings.push((file.clone(), Reader::open(file)?));
     }
     let output = WholeFile::create(&args.output, args.force)?;
-    let interval = args.interval.map(|time| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
+    let interval = args.interval.map(Nanos::from);
     let mut progress = Progress::new("merging");
     match (Merge { interval }).write(recordings, &mut output.recording()?, |done, all| progress.step(done, all)) {
         Ok(()) => output.finish()?,

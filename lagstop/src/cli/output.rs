@@ -76,7 +76,6 @@ fn before(path: &Path, force: bool) -> Result<Option<Metadata>, Failure> {
     Ok(before)
 }
 
-/// Is it a file with something in it?
 fn holds_something(file: &Metadata) -> bool {
     file.is_file() && file.len() > 0
 }

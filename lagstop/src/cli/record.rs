@@ -14,8 +14,8 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use self::{
     attached::Running,
-    progress::Progress,
-    ring::{Cause, Ring},
+    progress::RecordProgress,
+    ring::{DumpCause, Ring},
     rotation::{Limit, Rotation, limit},
     sink::Sink,
 };
@@ -33,7 +33,7 @@ use super::{
     values::positive,
 };
 use crate::{
-    diagnosis::{AlertSubject, Thresholds, alerts},
+    diagnosis::{AlertKind, Thresholds, alerts},
     model::{Interval, Nanos},
     recording::{Footer, Gap, WriteError},
     signals::{Dumps, Endings},
@@ -128,7 +128,7 @@ impl Trigger {
     fn is_set_off(self, interval: &Interval, thresholds: &Thresholds) -> bool {
         let mut alerts = alerts(interval, thresholds).into_iter();
         match self {
-            Self::Host => alerts.any(|alert| alert.subject == AlertSubject::Host),
+            Self::Host => alerts.any(|alert| alert.kind == AlertKind::Overhead),
             Self::Any => alerts.next().is_some(),
             Self::Signal => false,
         }
@@ -171,7 +171,7 @@ pub(super) fn run(args: Args, config: &Config) -> Result<ExitCode, Failure> {
             watches,
             was_calm: false,
             end: Nanos::ZERO,
-            progress: Progress::new(&args.output),
+            progress: RecordProgress::new(&args.output),
         };
         recording.run(stream, command).await
     })
@@ -213,7 +213,7 @@ struct Recording {
     was_calm: bool,
     /// Where the last interval ended.
     end: Nanos,
-    progress: Progress,
+    progress: RecordProgress,
 }
 
 impl Recording {
@@ -277,7 +277,7 @@ impl Recording {
                     continue;
                 }
                 () = self.dumps.wait() => {
-                    self.dump(Cause::Signal);
+                    self.dump(DumpCause::Signal);
                     continue;
                 }
                 () = attached::ended(running) => {
@@ -315,13 +315,13 @@ impl Recording {
         self.footer.intervals += 1;
         self.footer.lost.add(&lost);
         if is_set_off {
-            self.dump(Cause::Threshold);
+            self.dump(DumpCause::Threshold);
         }
         Ok(())
     }
 
     /// Writes the content of the memory. If that fails, it is kept, and recording goes on.
-    fn dump(&mut self, why: Cause) {
+    fn dump(&mut self, why: DumpCause) {
         match self.sink.dump(why) {
             Ok(Some(path)) => self.progress.dumped(&path, why),
             Ok(None) => {}

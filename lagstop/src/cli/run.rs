@@ -17,7 +17,7 @@ use super::{
     config::{Config, ConfigError},
     measure::MeasureArgs,
     say,
-    values::part,
+    values::share,
 };
 use crate::{
     display::plain,
@@ -96,11 +96,6 @@ enum Format {
     Text,
     /// One JSON document
     Json,
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let share = part(text).ok_or("write a share such as 1% or 0.01")?;
-    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("the share must be from 0 to 100%".to_owned()) }
 }
 
 /// Exit code if lagstop itself failed, the same as that of env(1) and timeout(1).

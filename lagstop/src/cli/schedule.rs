@@ -18,7 +18,10 @@ use crate::{
     display::{display_name, pad_left},
     host::started,
     kernel::loaded_scheduler,
-    schedule::{self, Counted, Credit, Ended, GroupStatus, Options, Prepared, Running, SchedulerError, Status, Tuning},
+    schedule::{
+        self, Credit, GroupStatus, PreparedSchedule, RunningScheduler, ScheduleOptions, SchedulerCounts, SchedulerEnd,
+        SchedulerError, SchedulerStatus, Tuning,
+    },
     signals::Endings,
     units::{count, number, plural},
 };
@@ -153,8 +156,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
-    fn options(&self) -> Result<Options, Failure> {
-        Ok(Options {
+    fn options(&self) -> Result<ScheduleOptions, Failure> {
+        Ok(ScheduleOptions {
             tuning: self.tuning.tuning(),
             only: only(&self.only)?,
             ignore_quotas: self.ignore_quotas,
@@ -182,8 +185,8 @@ fn only(globs: &[Glob]) -> Result<Option<GlobSet>, Failure> {
 }
 
 /// Describes what would be done.
-fn planned(prepared: &Prepared) -> String {
-    let Prepared { cgroups, ranked, weighted, quotas, .. } = prepared;
+fn planned(prepared: &PreparedSchedule) -> String {
+    let PreparedSchedule { cgroups, ranked, weighted, quotas, .. } = prepared;
     let mut text = format!(
         "LAGS can schedule this host. It would rank {} of {}, in {}.\n",
         count(*ranked as u64),
@@ -214,7 +217,11 @@ fn have(cgroups: usize) -> String {
 }
 
 /// Measures what each cgroup uses, and switches the host. `None` if it was asked to end before.
-async fn start(args: &Args, prepared: Prepared, endings: &mut Endings) -> Result<Option<Running>, Failure> {
+async fn start(
+    args: &Args,
+    prepared: PreparedSchedule,
+    endings: &mut Endings,
+) -> Result<Option<RunningScheduler>, Failure> {
     let learn = args.tuning.learn;
     let learnt = if learn.is_zero() {
         None
@@ -231,11 +238,11 @@ async fn start(args: &Args, prepared: Prepared, endings: &mut Endings) -> Result
 }
 
 /// Runs until it ends for any reason.
-async fn schedule(args: &Args, mut running: Running, endings: &mut Endings) -> Result<ExitCode, Failure> {
+async fn schedule(args: &Args, mut running: RunningScheduler, endings: &mut Endings) -> Result<ExitCode, Failure> {
     let mut log = Log::new();
     log.write(&running, None);
     say(format_args!("LAGS schedules this host (Ctrl-C ends)\n"));
-    let mut beat = interval_at(tokio::time::Instant::now() + Running::EVERY, Running::EVERY);
+    let mut beat = interval_at(tokio::time::Instant::now() + RunningScheduler::EVERY, RunningScheduler::EVERY);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut said = Instant::now();
     let why = loop {
@@ -248,7 +255,7 @@ async fn schedule(args: &Args, mut running: Running, endings: &mut Endings) -> R
         }
         match running.refresh() {
             Ok(None) => {}
-            Ok(Some(Ended::CpusChanged)) => {
+            Ok(Some(SchedulerEnd::CpusChanged)) => {
                 // What holds unless it starts again.
                 log.write(&running, Some("CPUs came or went"));
                 drop(running);
@@ -271,7 +278,7 @@ async fn schedule(args: &Args, mut running: Running, endings: &mut Endings) -> R
 enum Why {
     Asked,
     TimeIsOver,
-    Ended(Ended),
+    Ended(SchedulerEnd),
     Failed(SchedulerError),
 }
 
@@ -281,23 +288,25 @@ impl Why {
         match self {
             Self::Asked => ("asked to end".to_owned(), false),
             Self::TimeIsOver => ("the time is over".to_owned(), false),
-            Self::Ended(Ended::LetGo | Ended::CpusChanged) => ("another process ended it".to_owned(), true),
-            Self::Ended(Ended::ByKernel { reason, .. }) => (reason.clone(), true),
+            Self::Ended(SchedulerEnd::LetGo | SchedulerEnd::CpusChanged) => {
+                ("another process ended it".to_owned(), true)
+            }
+            Self::Ended(SchedulerEnd::ByKernel { reason, .. }) => (reason.clone(), true),
             Self::Failed(why) => (why.to_string(), true),
         }
     }
 }
 
 /// Gives the host back to the kernel's scheduler, and prints what was done.
-fn end(running: Running, why: Why, log: &mut Log) -> Result<ExitCode, Failure> {
+fn end(running: RunningScheduler, why: Why, log: &mut Log) -> Result<ExitCode, Failure> {
     let counted = running.counted()?;
     let (mut told, mut is_error) = why.told();
     log.write(&running, Some(&told));
     // The kernel may have ended it first.
-    if let Ended::ByKernel { reason, .. } = running.let_go()? {
+    if let SchedulerEnd::ByKernel { reason, .. } = running.let_go()? {
         (told, is_error) = (reason, true);
     }
-    if let Why::Ended(Ended::ByKernel { report, .. }) = &why
+    if let Why::Ended(SchedulerEnd::ByKernel { report, .. }) = &why
         && !report.is_empty()
     {
         say(format_args!("the kernel's report:\n{report}\n"));
@@ -312,7 +321,7 @@ fn end(running: Running, why: Why, log: &mut Log) -> Result<ExitCode, Failure> {
 }
 
 /// One line about what was done.
-fn line(counted: &Counted, time: Duration) -> String {
+fn line(counted: &SchedulerCounts, time: Duration) -> String {
     let seconds = time.as_secs_f64();
     let per_second = |n: u64| number(n as f64 / seconds.max(f64::MIN_POSITIVE));
     let mut text = format!(
@@ -345,10 +354,10 @@ impl Log {
     }
 
     /// A failure to write is only reported once.
-    fn write(&mut self, running: &Running, ended: Option<&str>) {
+    fn write(&mut self, running: &RunningScheduler, ended: Option<&str>) {
         const GROUPS: usize = 20;
         let Ok(counted) = running.counted() else { return };
-        let status = Status {
+        let status = SchedulerStatus {
             pid: std::process::id(),
             process_started: self.process_started,
             seconds: self.began.elapsed().as_secs_f64(),
@@ -366,7 +375,7 @@ impl Log {
 
 /// `--status`
 fn status() -> Result<ExitCode, Failure> {
-    let status = Status::read()?;
+    let status = SchedulerStatus::read()?;
     let state = match (&status.ended, status.is_alive()) {
         (Some(why), _) => format!("LAGS does not schedule this host. The last time it ended: {why}"),
         (None, true) => format!("LAGS schedules this host (process {})", status.pid),
@@ -435,10 +444,11 @@ mod tests {
 
     #[test]
     fn a_line_says_what_was_done() {
-        let counted = Counted { dispatched: 500, to_idle: 500, preempted: 20, kept: 10, ..Counted::default() };
+        let counted =
+            SchedulerCounts { dispatched: 500, to_idle: 500, preempted: 20, kept: 10, ..SchedulerCounts::default() };
         let said = line(&counted, Duration::from_secs(10));
         assert_eq!(said, "10.0s: 100 dispatches/s, 2.00 preemptions/s, 1.00 continued/s, 0 past the guard");
-        let counted = Counted { overdue: 3, longest_overdue_ns: 12_000_000, ..counted };
+        let counted = SchedulerCounts { overdue: 3, longest_overdue_ns: 12_000_000, ..counted };
         assert!(line(&counted, Duration::from_secs(10)).ends_with("3 past the guard (by up to 12.0 ms)"));
     }
 }

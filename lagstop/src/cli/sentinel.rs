@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::values::positive;
-use crate::source::Watched;
+use crate::source::SentinelState;
 
 /// Whether to measure only while something is wrong.
 #[derive(Args, Clone, Debug)]
@@ -28,7 +28,7 @@ impl SentinelArgs {
 }
 
 /// What it does now, in words.
-pub(super) fn watching(now: &Watched) -> String {
+pub(super) fn watching(now: &SentinelState) -> String {
     match &now.why {
         Some(why) if now.is_attached => format!("measuring: {why}"),
         _ => "watching: nothing is attached".to_owned(),

@@ -25,7 +25,7 @@ use crate::{
     metrics::{Accumulator, MetricsSettings, MetricsSnapshot},
     model::{Cgroup, Nanos, Session},
     serve::{ConnectionLimits, Feeder, Offered, Pieces, Published, Security, ServeOptions, Server, Watcher},
-    source::{Watched, changed},
+    source::{SentinelState, changed},
 };
 
 const EXAMPLES: &str = "\
@@ -185,7 +185,7 @@ fn publish(publisher: &watch::Sender<Option<Published>>, accumulator: &Accumulat
 
 fn unix_now() -> Nanos {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Nanos(u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX))
+    Nanos::from(since_1970)
 }
 
 /// Without an interval for this long, something is wrong.
@@ -209,7 +209,7 @@ impl Args {
         });
         let (globs, all) = (globs.build()?, self.cgroups.is_empty());
         let is_wanted = move |cgroup: &Cgroup| all || globs.is_match(&*cgroup.path) || globs.is_match(&*cgroup.name);
-        let expiry = Nanos(u64::try_from(self.expire.as_nanos()).unwrap_or(u64::MAX));
+        let expiry = Nanos::from(self.expire);
         Ok(MetricsSettings { is_wanted: Box::new(is_wanted), top: self.top, expiry })
     }
 
@@ -229,7 +229,7 @@ struct Told {
 }
 
 impl Told {
-    fn watched(&mut self, now: &Watched) {
+    fn watched(&mut self, now: &SentinelState) {
         if std::mem::replace(&mut self.is_attached, now.is_attached) != now.is_attached {
             say(format_args!("lagstop: {}\n", watching(now)));
         }

@@ -10,7 +10,7 @@ const LONG_HELP: &str = "\
 Override a threshold: NAME=VALUE (repeatable). Write shares as 5% or 0.05, times as 10us or 5ms. \
 docs/config.md lists the names and defaults. docs/diagnose.md explains the defaults.
 
-  --threshold overhead_warn=3% --threshold mean_switch_cost_warn=5us";
+  --threshold overhead_warn=3% --threshold light_wait_p99=5ms";
 
 /// What figures are held against.
 #[derive(Args, Clone, Debug)]

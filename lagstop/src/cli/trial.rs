@@ -27,8 +27,9 @@ use crate::{
     model::GroupBy,
     report,
     trial::{
-        self, Event, Journal, Kernel, Policy, Prepared, Restored, SwitchSettings, TrialPlace, TrialSettings, Tried,
-        watchdog::{self, Watched},
+        self, Event, Journal, Kernel, Policy, PreparedTrial, Restored, SwitchSettings, TrialPlace, TrialSettings,
+        Tried,
+        watchdog::{self, WatchedTrial},
     },
     units::ending,
 };
@@ -77,7 +78,7 @@ pub(super) struct Args {
     from_diagnose: bool,
 
     /// End the trial when a runnable cgroup gets less CPU time than this, in cores
-    #[arg(long, value_name = "CORES", default_value = "0.01", value_parser = share)]
+    #[arg(long, value_name = "CORES", default_value = "0.01", value_parser = cpus)]
     floor: f64,
 
     /// How long a cgroup may stay below --floor
@@ -214,7 +215,7 @@ fn refuse_elsewhere(journal: &Path, policy: Option<Policy>, force: bool) -> Resu
 
 /// What there is to say.
 enum Answer {
-    Plan(Box<Prepared>),
+    Plan(Box<PreparedTrial>),
     Tried(Box<Tried>),
 }
 
@@ -262,7 +263,8 @@ impl Args {
 
 /// `lagstop trial-watchdog`
 pub(super) fn watch(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
-    let watched = Watched::from_arguments(args.watched.clone()).ok_or("only `lagstop trial` starts its watchdog")?;
+    let watched =
+        WatchedTrial::from_arguments(args.watched.clone()).ok_or("only `lagstop trial` starts its watchdog")?;
     match watchdog::watch(&watched) {
         Ok(None) => Ok(ExitCode::SUCCESS),
         Ok(Some(restored)) => say_restored(&restored),
@@ -333,7 +335,7 @@ fn long_enough(text: &str) -> Result<Duration, String> {
     if time < Duration::from_secs(2) { Err("the time must be at least 2s".to_owned()) } else { Ok(time) }
 }
 
-fn share(text: &str) -> Result<f64, String> {
-    let share: f64 = text.parse().map_err(|_| "write a number such as 0.01".to_owned())?;
-    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("the value must be from 0 to 1".to_owned()) }
+fn cpus(text: &str) -> Result<f64, String> {
+    let cpus: f64 = text.parse().map_err(|_| "write a number such as 0.01".to_owned())?;
+    if (0.0..=1.0).contains(&cpus) { Ok(cpus) } else { Err("the value must be from 0 to 1".to_owned()) }
 }

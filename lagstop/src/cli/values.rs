@@ -54,6 +54,13 @@ pub(super) fn glob(text: &str) -> Result<Glob, String> {
     Glob::new(text).map_err(|error| format!("{}; * matches any characters, ? matches one", error.kind()))
 }
 
+/// A share from 0 to 1, as in 0.8 or 80%.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    part(text)
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "write a share from 0 to 1, such as 0.01 or 1%".to_owned())
+}
+
 /// A share of a whole, as in 0.8 or 80%. `None` if it is not a number.
 pub(super) fn part(text: &str) -> Option<f64> {
     let text = text.trim();

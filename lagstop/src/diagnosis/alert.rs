@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Severity, Thresholds, observations::NOTABLE};
+use super::{Limit, Severity, Thresholds, observations::NOTABLE};
 use crate::model::{Cgroup, CgroupId, Interval, Listener, Nanos};
 
 /// A threshold that an interval crosses.
@@ -31,9 +31,11 @@ pub enum AlertSubject {
 /// Which figure crosses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AlertKind {
-    /// Switch cost: of the host's CPU time, or of a cgroup's own. A share.
+    /// Overhead of the host. A share of the time of all CPUs.
     Overhead,
-    /// Mean switch cost. Nanoseconds.
+    /// Switch cost of a cgroup. A share of its own CPU time.
+    CostOfCpu,
+    /// Mean switch cost, where the switch cost matters. Nanoseconds.
     MeanSwitchCost,
     /// Run-queue wait per CPU time. A factor.
     WaitPerCpu,
@@ -67,7 +69,7 @@ pub fn alerts(interval: &Interval, thresholds: &Thresholds) -> Vec<Alert> {
 }
 
 /// What all cgroups of a host may have in common.
-const COMMON: [AlertKind; 3] = [AlertKind::Overhead, AlertKind::MeanSwitchCost, AlertKind::WaitPerCpu];
+const COMMON: [AlertKind; 3] = [AlertKind::CostOfCpu, AlertKind::MeanSwitchCost, AlertKind::WaitPerCpu];
 
 struct Alerts<'a> {
     thresholds: &'a Thresholds,
@@ -78,67 +80,56 @@ struct Alerts<'a> {
 
 impl Alerts<'_> {
     fn host(&mut self, interval: &Interval) {
-        let t = self.thresholds;
         let host = &interval.host;
         if let Some(overhead) = host.overhead() {
-            self.hold(AlertSubject::Host, AlertKind::Overhead, overhead, t.overhead_warn, Some(t.overhead_critical));
-        }
-        if let Some(cost) = host.mean_switch_cost().filter(|_| host.task_switches() >= FEWEST_SWITCHES) {
-            self.mean_switch_cost(AlertSubject::Host, cost);
+            let mean = host.mean_switch_cost().filter(|_| host.task_switches() >= FEWEST_SWITCHES);
+            self.switch_cost(AlertSubject::Host, AlertKind::Overhead, overhead, mean);
         }
     }
 
     fn cgroup(&mut self, cgroup: &Cgroup, duration: Nanos) {
-        let t = self.thresholds;
         let subject = AlertSubject::Cgroup(cgroup.id);
         let totals = &cgroup.totals;
         let cpu = totals.cpu_ns.0 as f64;
         let is_notable = |time: Nanos| time.cores(duration).0 >= NOTABLE;
         self.notable += usize::from(is_notable(totals.cpu_ns) || totals.runq_wait_ns.is_some_and(is_notable));
         if let Some(cost) = totals.switch_cost().filter(|cost| is_notable(*cost)) {
-            self.hold(subject, AlertKind::Overhead, cost.0 as f64 / cpu, t.overhead_warn, Some(t.overhead_critical));
-        }
-        if let Some(cost) = totals.mean_switch_cost().filter(|_| totals.switches >= FEWEST_SWITCHES) {
-            self.mean_switch_cost(subject, cost);
+            let mean = totals.mean_switch_cost().filter(|_| totals.switches >= FEWEST_SWITCHES);
+            self.switch_cost(subject, AlertKind::CostOfCpu, cost.0 as f64 / cpu, mean);
         }
         if let Some(wait) = totals.runq_wait_ns.filter(|wait| is_notable(*wait)) {
-            let limits = (t.wait_per_cpu_warn, Some(t.wait_per_cpu_critical));
-            self.hold(subject, AlertKind::WaitPerCpu, wait.0 as f64 / cpu, limits.0, limits.1);
+            let limits = [Limit::wait_per_cpu_critical, Limit::wait_per_cpu_warn];
+            self.hold(subject, AlertKind::WaitPerCpu, wait.0 as f64 / cpu, &limits);
         }
         if let Some(moves) = totals.migrations.filter(|_| is_notable(totals.cpu_ns)) {
             let rate = moves as f64 / totals.cpu_ns.seconds();
-            self.hold(subject, AlertKind::Migrations, rate, t.migrations_warn, None);
+            self.hold(subject, AlertKind::Migrations, rate, &[Limit::migrations_warn]);
         }
         if let Some((throttled, periods)) = cgroup.files.nr_throttled.zip(cgroup.files.nr_periods)
             && (periods >= FEWEST_PERIODS || throttled == periods && periods > 0)
         {
             let share = throttled as f64 / periods as f64;
-            self.hold(subject, AlertKind::Throttled, share, t.throttled_warn, Some(t.throttled_critical));
+            self.hold(subject, AlertKind::Throttled, share, &[Limit::throttled_critical, Limit::throttled_warn]);
         }
     }
 
     fn tell_the_common_once(&mut self) {
         for kind in COMMON {
             let is_one = |alert: &Alert| alert.kind == kind && alert.subject != AlertSubject::Host;
-            let mut values: Vec<f64> =
-                self.found.iter().filter(|alert| is_one(alert)).map(|alert| alert.value).collect();
+            let (mut values, mut severities): (Vec<f64>, Vec<Severity>) =
+                self.found.iter().filter(|alert| is_one(alert)).map(|alert| (alert.value, alert.severity)).unzip();
             if values.len() < MANY || values.len() * 2 <= self.notable {
                 continue;
             }
             values.sort_by(f64::total_cmp);
-            let median = values[values.len() / 2];
-            let severity = self
-                .found
-                .iter()
-                .filter(|alert| is_one(alert) && alert.value <= median)
-                .map(|alert| alert.severity)
-                .max();
-            let stands_out = |alert: &Alert| {
-                alert.value >= UNUSUAL * median && alert.value > median || Some(alert.severity) > severity
-            };
+            severities.sort_unstable();
+            // Each by itself: a smaller overhead may be worse, because of the cost of each switch.
+            let (median, severity) = (values[values.len() / 2], severities[severities.len() / 2]);
+            let stands_out =
+                |alert: &Alert| alert.value >= UNUSUAL * median && alert.value > median || alert.severity > severity;
             self.found.retain(|alert| !is_one(alert) || stands_out(alert));
-            let is_told = self.found.iter().any(|alert| (alert.kind, alert.subject) == (kind, AlertSubject::Host));
-            if let Some(severity) = severity.filter(|_| !is_told) {
+            // The host's own mean cost is told beside its overhead, or not at all.
+            if kind != AlertKind::MeanSwitchCost {
                 let place = self.found.iter().take_while(|alert| alert.subject == AlertSubject::Host).count();
                 self.found.insert(place, Alert { subject: AlertSubject::Host, kind, severity, value: median });
             }
@@ -146,28 +137,30 @@ impl Alerts<'_> {
     }
 
     fn listener(&mut self, listener: &Listener) {
-        let t = self.thresholds;
         let subject = AlertSubject::Listener(listener.netns, listener.address);
         if let Some((backlog, capacity)) = listener.backlog.zip(listener.backlog_capacity) {
             let used = backlog as f64 / capacity as f64;
-            self.hold(subject, AlertKind::Backlog, used, t.backlog_warn, Some(t.backlog_critical));
+            self.hold(subject, AlertKind::Backlog, used, &[Limit::backlog_critical, Limit::backlog_warn]);
         }
     }
 
-    fn mean_switch_cost(&mut self, subject: AlertSubject, cost: Nanos) {
-        let t = self.thresholds;
-        let limits = [t.mean_switch_cost_warn, t.mean_switch_cost_critical].map(|limit| limit.0 as f64);
-        self.hold(subject, AlertKind::MeanSwitchCost, cost.0 as f64, limits[0], Some(limits[1]));
+    /// Expensive switches alone are no alert: they lose little while they are few.
+    fn switch_cost(&mut self, subject: AlertSubject, kind: AlertKind, overhead: f64, mean: Option<Nanos>) {
+        let severity = self.thresholds.overhead_severity(overhead, mean);
+        if severity < Severity::Warning {
+            return;
+        }
+        self.found.push(Alert { subject, kind, severity, value: overhead });
+        if let Some(mean) = mean {
+            self.hold(subject, AlertKind::MeanSwitchCost, mean.0 as f64, &[Limit::mean_switch_cost_critical]);
+        }
     }
 
-    /// The ratio 0/0 is NaN, and reaches no limit.
-    fn hold(&mut self, subject: AlertSubject, kind: AlertKind, value: f64, warn: f64, critical: Option<f64>) {
-        let severity = match critical {
-            Some(critical) if value >= critical => Severity::Critical,
-            _ if value >= warn => Severity::Warning,
-            _ => return,
-        };
-        self.found.push(Alert { subject, kind, severity, value });
+    /// Alerts of the first of `limits` that `value` reaches. The ratio 0/0 is NaN, and reaches none.
+    fn hold(&mut self, subject: AlertSubject, kind: AlertKind, value: f64, limits: &[Limit]) {
+        if let Some(reached) = limits.iter().find(|limit| value >= self.thresholds.value(**limit).as_f64()) {
+            self.found.push(Alert { subject, kind, severity: reached.severity(), value });
+        }
     }
 }
 
@@ -206,6 +199,35 @@ mod tests {
     }
 
     #[test]
+    fn one_whose_switches_are_dear_stands_out_among_costlier_ones() {
+        let one = |(id, &(switches, cost)): (usize, &(u64, u64))| Cgroup {
+            id: CgroupId(10 + id as u64),
+            totals: Totals {
+                switches,
+                cpu_ns: Nanos(1_000_000_000),
+                pick_ns: Some(Nanos(cost)),
+                swap_ns: Some(Nanos::ZERO),
+                ..Totals::default()
+            },
+            ..Cgroup::default()
+        };
+        let cgroups = [(1_000, 51_000_000), (30_000, 60_000_000), (30_000, 70_000_000), (30_000, 80_000_000)];
+        let cgroups = cgroups.iter().enumerate().map(one).collect();
+        let interval = Interval { duration_ns: Nanos::SECOND, cgroups, ..Interval::default() };
+        let found = alerts(&interval, &Thresholds::default());
+        let found: Vec<_> = found.iter().map(|alert| (alert.subject, alert.kind, alert.severity)).collect();
+        let dear = AlertSubject::Cgroup(CgroupId(10));
+        assert_eq!(
+            found,
+            [
+                (AlertSubject::Host, AlertKind::CostOfCpu, Severity::Warning),
+                (dear, AlertKind::CostOfCpu, Severity::Critical),
+                (dear, AlertKind::MeanSwitchCost, Severity::Critical),
+            ]
+        );
+    }
+
+    #[test]
     fn an_idle_host_has_none_and_an_overloaded_one_has_the_hosts_first() {
         let thresholds = Thresholds::default();
         assert_eq!(alerts(&fixture::idle(3)[2], &thresholds), []);
@@ -218,10 +240,20 @@ mod tests {
         let totals = Totals { cpu_ns: Nanos(100_000_000), ..Totals::default() };
         let of = |totals| Cgroup { totals, ..Cgroup::default() };
         let costly = Totals { switches: 1_000, pick_ns: Some(Nanos(10_000_000)), swap_ns: Some(Nanos(0)), ..totals };
+        assert_eq!(with(of(costly)), [(AlertKind::CostOfCpu, Severity::Critical)], "10 µs are worth knowing, not more");
+        let dear = Totals {
+            switches: 1_000,
+            cpu_ns: Nanos(300_000_000),
+            pick_ns: Some(Nanos(20_000_000)),
+            swap_ns: Some(Nanos(0)),
+            ..totals
+        };
         assert_eq!(
-            with(of(costly)),
-            [(AlertKind::Overhead, Severity::Critical), (AlertKind::MeanSwitchCost, Severity::Warning)]
+            with(of(dear)),
+            [(AlertKind::CostOfCpu, Severity::Critical), (AlertKind::MeanSwitchCost, Severity::Critical)]
         );
+        let few = Totals { cpu_ns: Nanos(1_000_000_000), ..dear };
+        assert_eq!(with(of(few)), [], "expensive, and few");
         let waits = |ns| with(of(Totals { runq_wait_ns: Some(Nanos(ns)), ..totals }));
         assert_eq!(waits(99_000_000), []);
         assert_eq!(waits(100_000_000), [(AlertKind::WaitPerCpu, Severity::Warning)]);

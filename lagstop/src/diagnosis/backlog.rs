@@ -21,7 +21,7 @@ use crate::{
 };
 
 figures! {
-    accept_wait: Ns, "mean accept wait" = "accept_wait_ns / accepts", "thesis on accept backlogs (002)";
+    accept_wait = MEAN_ACCEPT_WAIT, "thesis on accept backlogs (002)";
     arrivals: PerSecond, "new connections" = "established / duration_ns", COUNTED;
     accepts: PerSecond, "accepted connections" = "accepts / duration_ns", COUNTED;
     abandoned: Count, "abandoned before accept" = "abandoned", COUNTED;

@@ -9,7 +9,7 @@ use crate::{model::Lost, units};
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Confidence {
     /// How sure.
-    pub level: Level,
+    pub level: ConfidenceLevel,
     /// Why: sample size, and how stable it was over the intervals.
     pub why: String,
 }
@@ -17,7 +17,7 @@ pub struct Confidence {
 /// How sure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Level {
+pub enum ConfidenceLevel {
     /// Could well be chance.
     Low,
     /// Likely.
@@ -46,7 +46,7 @@ const MANY_INTERVALS: u64 = 30;
 /// From this number of samples on, a mean is sure.
 const MANY_SAMPLES: u64 = 10_000;
 
-impl Level {
+impl ConfidenceLevel {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -80,11 +80,11 @@ impl Basis {
     pub(super) fn confidence_from(&self, many: u64) -> Confidence {
         let agreement = self.agreeing.map_or(1.0, |(same, of)| same as f64 / of.max(1) as f64);
         let mut level = if self.intervals >= MANY_INTERVALS && self.samples >= many && agreement >= 0.8 {
-            Level::High
+            ConfidenceLevel::High
         } else if self.intervals >= MANY_INTERVALS / 3 && self.samples >= many / 10 && agreement >= 0.5 {
-            Level::Medium
+            ConfidenceLevel::Medium
         } else {
-            Level::Low
+            ConfidenceLevel::Low
         };
         let mut why = format!(
             "{}, {} {}",
@@ -112,13 +112,13 @@ mod tests {
         let sure =
             Basis { intervals: 60, samples: 100_000, samples_are: "switches", agreeing: Some((55, 60)), lost: 0 };
         for (basis, expected) in [
-            (sure, Level::High),
-            (Basis { lost: 2_000, ..sure }, Level::Medium),
-            (Basis { agreeing: Some((31, 60)), ..sure }, Level::Medium),
-            (Basis { agreeing: Some((20, 60)), ..sure }, Level::Low),
-            (Basis { intervals: 12, ..sure }, Level::Medium),
-            (Basis { intervals: 5, ..sure }, Level::Low),
-            (Basis { samples: 100, ..sure }, Level::Low),
+            (sure, ConfidenceLevel::High),
+            (Basis { lost: 2_000, ..sure }, ConfidenceLevel::Medium),
+            (Basis { agreeing: Some((31, 60)), ..sure }, ConfidenceLevel::Medium),
+            (Basis { agreeing: Some((20, 60)), ..sure }, ConfidenceLevel::Low),
+            (Basis { intervals: 12, ..sure }, ConfidenceLevel::Medium),
+            (Basis { intervals: 5, ..sure }, ConfidenceLevel::Low),
+            (Basis { samples: 100, ..sure }, ConfidenceLevel::Low),
         ] {
             assert_eq!(basis.confidence().level, expected, "{basis:?}");
         }

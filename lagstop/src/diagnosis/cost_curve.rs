@@ -1,6 +1,6 @@
 //! What a switch costs at which run-queue length, on this host.
 
-use super::Sample;
+use super::HostSample;
 
 /// The most points of the curve.
 const MOST_POINTS: usize = 8;
@@ -16,16 +16,16 @@ pub struct CostCurve {
 
 impl CostCurve {
     /// From intervals. `None` where costs were not measured, or in too few of them.
-    pub(super) fn of(samples: &[Sample]) -> Option<Self> {
-        let mut by_load: Vec<(f64, &Sample)> = samples
+    pub(super) fn of(samples: &[HostSample]) -> Option<Self> {
+        let mut by_load: Vec<(f64, &HostSample)> = samples
             .iter()
             .filter(|sample| sample.capacity_ns > 0.0 && sample.mean_cost_ns().is_some())
             .map(|sample| (sample.load_per_cpu(), sample))
             .collect();
         by_load.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         let each = by_load.len().div_ceil(MOST_POINTS).max(FEWEST_INTERVALS);
-        let point = |part: &[(f64, &Sample)]| {
-            let sum = Sample::sum(part.iter().map(|&(_, sample)| sample));
+        let point = |part: &[(f64, &HostSample)]| {
+            let sum = HostSample::sum(part.iter().map(|&(_, sample)| sample));
             Some((sum.load_per_cpu(), sum.mean_cost_ns()?))
         };
         let points: Vec<(f64, f64)> =
@@ -55,8 +55,8 @@ impl CostCurve {
 mod tests {
     use super::*;
 
-    fn sample(load: f64, cost: f64) -> Sample {
-        Sample {
+    fn sample(load: f64, cost: f64) -> HostSample {
+        HostSample {
             capacity_ns: 1e9,
             busy_ns: load * 1e9,
             wait_ns: Some(0.0),
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn between_its_points_it_is_straight_and_beyond_them_flat() {
-        let samples: Vec<Sample> =
+        let samples: Vec<HostSample> =
             (0..32).rev().map(|n| sample(f64::from(n), 1_000.0 + 100.0 * f64::from(n))).collect();
         let curve = CostCurve::of(&samples).unwrap();
         assert_eq!(curve.points().len(), 8);
@@ -82,7 +82,7 @@ mod tests {
     fn without_costs_or_intervals_there_is_none() {
         assert_eq!(CostCurve::of(&[]), None);
         assert_eq!(CostCurve::of(&[sample(1.0, 1.0)]), None, "one is no point");
-        let unmeasured = Sample { switching_ns: None, ..sample(1.0, 1.0) };
+        let unmeasured = HostSample { switching_ns: None, ..sample(1.0, 1.0) };
         assert_eq!(CostCurve::of(&[unmeasured; 9]), None);
         assert_eq!(CostCurve::of(&[sample(1.0, 500.0); 9]).unwrap().at(7.0), 500.0, "all the same");
     }

@@ -79,7 +79,7 @@ mod tests {
             for finding in observations.diagnose(&Thresholds::default()).findings {
                 let Explanation { figures, inputs, .. } = observations.explain(&finding);
                 let words = |it: &str| {
-                    Thresholds::NAMES.iter().any(|(name, _)| *name == it)
+                    Thresholds::ALL.iter().any(|threshold| threshold.name == it)
                         || figures.iter().any(|other| other.figure.name == it)
                         || inputs.iter().any(|input| input.figure.name == it)
                 };

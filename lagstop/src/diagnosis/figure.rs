@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Subject;
-use crate::units::{Unit, Value};
+use crate::{
+    model::Derived,
+    units::{Unit, Value},
+};
 
 /// What was measured, or why it could not be.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -47,6 +50,20 @@ pub struct FigureDefinition {
 }
 
 impl FigureDefinition {
+    pub(super) const fn new(
+        name: &'static str,
+        label: &'static str,
+        unit: Unit,
+        formula: &'static str,
+        source: &'static str,
+    ) -> Self {
+        Self { name, label, unit, formula, source }
+    }
+
+    pub(super) const fn of_derived(name: &'static str, derived: Derived, source: &'static str) -> Self {
+        Self::new(name, derived.label, derived.unit, derived.formula, source)
+    }
+
     /// A value that was measured. One that is no number, for it divides by nothing, counts as not measured.
     pub(super) fn is(&self, value: impl Into<Value>) -> Figure {
         Figure::new(self.name, self.label, value, self.unit)
@@ -58,26 +75,28 @@ impl FigureDefinition {
     }
 }
 
-/// Declares the figures of a rule: name, unit, label, formula, and where that is from. Those that other rules show too are
-/// `shared`.
+/// Declares the figures of a rule: name, unit, label, formula, and where that is from; of one that is [`Derived`], only name and source. Those
+/// that other rules show too are `shared`.
 macro_rules! figures {
     (
         $([shared $($shared:path),+])?
-        $($name:ident: $unit:ident, $label:literal = $formula:literal, $source:expr;)*
+        $($name:ident $(: $unit:ident, $label:literal = $formula:expr, $source:tt)? $(= $derived:ident, $from:tt)?;)*
     ) => {
         #[allow(non_upper_case_globals, reason = "called as in JSON")]
         pub(super) mod figures {
             #[allow(clippy::wildcard_imports, reason = "where a rule's sources are from")]
             use super::*;
-            use crate::{diagnosis::FigureDefinition, units::Unit};
+            use crate::diagnosis::FigureDefinition;
 
-            $(pub(in crate::diagnosis) static $name: FigureDefinition = FigureDefinition {
-                name: stringify!($name),
-                label: $label,
-                unit: Unit::$unit,
-                formula: $formula,
-                source: $source,
-            };)*
+            $(pub(in crate::diagnosis) static $name: FigureDefinition =
+                $(FigureDefinition::new(
+                    stringify!($name),
+                    $label,
+                    crate::units::Unit::$unit,
+                    $formula,
+                    $source,
+                ))?
+                $(FigureDefinition::of_derived(stringify!($name), crate::model::Derived::$derived, $from))?;)*
 
             pub(in crate::diagnosis) static ALL: &[&FigureDefinition] = &[$(&$name,)* $($(&$shared,)+)?];
         }

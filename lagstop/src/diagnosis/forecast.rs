@@ -30,7 +30,8 @@ pub use sides::{Competitors, CompetitorsError};
 use super::{Observations, asked::Asked, cost_curve::CostCurve};
 use crate::{
     diagnosis::simulation::{
-        Arrivals, Dynamic, Served, SimulatedKernel, SimulatedPolicy, SimulationOutcome, Switching, Trace, Weight, run,
+        Arrivals, Served, SimulatedDynamic, SimulatedKernel, SimulatedPolicy, SimulationOutcome, Switching, Trace,
+        Weight, run,
     },
     model::{Distribution, Nanos},
 };
@@ -236,7 +237,7 @@ impl Forecaster<'_> {
                 .collect(),
             slices: slices.collect(),
             real_time: real_time.into_iter().enumerate().filter(|(_, is)| *is).map(|(number, _)| number).collect(),
-            dynamic: intervention.dynamic.as_ref().map(|it| Dynamic {
+            dynamic: intervention.dynamic.as_ref().map(|it| SimulatedDynamic {
                 ranked: it.ranked.iter().filter_map(number).collect(),
                 heavy: it.heavy.iter().filter_map(number).collect(),
                 every: it.every.seconds().max(0.01),

@@ -5,7 +5,7 @@
 //! "The LMDI approach to decomposition analysis", Energy Policy 33, 2005) turns it into shares of CPU time that add up
 //! without a remainder: `ΔO = L·ln(r₁/r₀) + L·ln(c₁/c₀)` with the logarithmic mean `L = (O₁ − O₀) / ln(O₁/O₀)`.
 
-use super::{Sample, Thresholds};
+use super::{HostSample, Thresholds};
 
 /// How overhead changed from quiet to busy times, and by what.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub struct Growth {
 
 impl Growth {
     /// From `quiet` to `busy`. `None` where one of them has no switches, or what they cost was not measured.
-    pub fn between(quiet: &Sample, busy: &Sample) -> Option<Self> {
+    pub fn between(quiet: &HostSample, busy: &HostSample) -> Option<Self> {
         let (rate0, rate1) = (quiet.rate(), busy.rate());
         let (cost0, cost1) = (quiet.mean_cost_ns()?, busy.mean_cost_ns()?);
         let by_kept = busy.kept()? - quiet.kept()?;
@@ -87,16 +87,16 @@ const SMALLEST_QUARTER: usize = 2;
 const LOAD_VARIES: f64 = 1.25;
 
 /// The quietest and the busiest quarter of the intervals by runnable load per CPU, each summed.
-pub(super) fn quarters(samples: &[Sample], thresholds: &Thresholds) -> Result<(Sample, Sample), NoQuiet> {
-    let mut by_load: Vec<(f64, &Sample)> =
+pub(super) fn quarters(samples: &[HostSample], thresholds: &Thresholds) -> Result<(HostSample, HostSample), NoQuiet> {
+    let mut by_load: Vec<(f64, &HostSample)> =
         samples.iter().filter(|s| s.capacity_ns > 0.0 && s.switches > 0).map(|s| (s.load_per_cpu(), s)).collect();
     by_load.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let size = by_load.len() / 4;
     if size < SMALLEST_QUARTER {
         return Err(NoQuiet::TooFew(by_load.len()));
     }
-    let quiet = Sample::sum(by_load[..size].iter().map(|&(_, s)| s));
-    let busy = Sample::sum(by_load[by_load.len() - size..].iter().map(|&(_, s)| s));
+    let quiet = HostSample::sum(by_load[..size].iter().map(|&(_, s)| s));
+    let busy = HostSample::sum(by_load[by_load.len() - size..].iter().map(|&(_, s)| s));
     let fewest = quiet.switches.min(busy.switches);
     if fewest < thresholds.min_switches {
         return Err(NoQuiet::FewSwitches(fewest));
@@ -113,8 +113,8 @@ mod tests {
 
     use super::*;
 
-    fn sample(switches: u64, switching_ns: f64, kept_ns: f64, capacity_ns: f64) -> Sample {
-        Sample {
+    fn sample(switches: u64, switching_ns: f64, kept_ns: f64, capacity_ns: f64) -> HostSample {
+        HostSample {
             capacity_ns,
             busy_ns: capacity_ns / 2.0,
             wait_ns: Some(0.0),
@@ -146,8 +146,8 @@ mod tests {
         assert_eq!(quarters(&steady, &t), Err(NoQuiet::Steady(0.5, 0.5)));
         assert_eq!(quarters(&steady[..7], &t), Err(NoQuiet::TooFew(7)));
         assert_eq!(quarters(&[sample(1, 1e3, 0.0, 1e9); 40], &t), Err(NoQuiet::FewSwitches(10)));
-        let varying: Vec<Sample> =
-            (1..=40).map(|i| Sample { busy_ns: f64::from(i) * 1e7, ..sample(1_000, 1e6, 0.0, 1e9) }).collect();
+        let varying: Vec<HostSample> =
+            (1..=40).map(|i| HostSample { busy_ns: f64::from(i) * 1e7, ..sample(1_000, 1e6, 0.0, 1e9) }).collect();
         let (quiet, busy) = quarters(&varying, &t).unwrap();
         assert!((quiet.load_per_cpu() - 0.055).abs() < 1e-9 && (busy.load_per_cpu() - 0.355).abs() < 1e-9);
     }
@@ -158,14 +158,14 @@ mod tests {
             switching in prop_oneof![Just(0.0), 1.0f64..1e15, Just(u64::MAX as f64)],
             kept in prop_oneof![Just(0.0), 0.0f64..1e15],
             capacity in prop_oneof![Just(0.0), 1.0f64..1e18],
-        ) -> Sample { sample(switches, switching, kept, capacity) }
+        ) -> HostSample { sample(switches, switching, kept, capacity) }
     }
 
     proptest! {
         #[test]
         fn the_parts_add_up(a in any_sample(), b in any_sample()) {
             let Some(g) = Growth::between(&a, &b) else {
-                let zero = |s: &Sample| s.switches == 0 || s.switching_ns == Some(0.0) || s.capacity_ns == 0.0;
+                let zero = |s: &HostSample| s.switches == 0 || s.switching_ns == Some(0.0) || s.capacity_ns == 0.0;
                 prop_assert!(zero(&a) || zero(&b), "only zeros may have no growth: {a:?} {b:?}");
                 return Ok(());
             };

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
-use super::Sample;
+use super::HostSample;
 use crate::model::Interval;
 
 /// Inode number of the network namespace, address and port.
@@ -13,20 +13,20 @@ const MOST: usize = 240;
 
 /// What happened in some intervals that follow each other.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Moment {
+pub struct HistoryPiece {
     /// When it began, in seconds since the recording did.
     pub begins: f64,
     /// How long it is, in seconds.
     pub duration: f64,
     /// The host.
-    pub sample: Sample,
+    pub sample: HostSample,
     /// Tasks on each CPU, running and waiting ones, on average: their time, and the time there was, in nanoseconds.
     pub cpus: BTreeMap<u32, (f64, f64)>,
     /// The most connections that waited at a listener. Those where none did are left out.
     pub backlogs: BTreeMap<Address, u64>,
 }
 
-impl Moment {
+impl HistoryPiece {
     fn of(interval: &Interval) -> Self {
         let cpu = |cpu: &crate::model::Cpu| {
             let runnable = cpu.totals.busy_ns.0 as f64 + cpu.totals.runq_wait_ns.unwrap_or_default().0 as f64;
@@ -39,7 +39,7 @@ impl Moment {
         Self {
             begins: interval.start_ns.seconds(),
             duration: interval.duration_ns.seconds(),
-            sample: Sample::from(&interval.host),
+            sample: HostSample::from(&interval.host),
             cpus: interval.cpus.iter().map(cpu).collect(),
             backlogs: backlogs.collect(),
         }
@@ -47,7 +47,7 @@ impl Moment {
 
     fn add(&mut self, next: &Self) {
         self.duration += next.duration;
-        self.sample = Sample::sum([&self.sample, &next.sample]);
+        self.sample = HostSample::sum([&self.sample, &next.sample]);
         for (&cpu, &(runnable, capacity)) in &next.cpus {
             let sum = self.cpus.entry(cpu).or_default();
             *sum = (sum.0 + runnable, sum.1 + capacity);
@@ -62,7 +62,7 @@ impl Moment {
 /// The host over time.
 #[derive(Clone, Debug)]
 pub(super) struct History {
-    moments: Vec<Moment>,
+    moments: Vec<HistoryPiece>,
     /// Number of intervals in each moment but the last, and in the last.
     each: u64,
     in_last: u64,
@@ -77,7 +77,7 @@ impl Default for History {
 }
 
 impl History {
-    pub(super) fn moments(&self) -> &[Moment] {
+    pub(super) fn moments(&self) -> &[HistoryPiece] {
         &self.moments
     }
 
@@ -88,7 +88,7 @@ impl History {
 
     /// Adds the next interval.
     pub(super) fn add(&mut self, interval: &Interval) {
-        let mut moment = Moment::of(interval);
+        let mut moment = HistoryPiece::of(interval);
         moment.begins += self.begins;
         match self.moments.last_mut().filter(|_| self.in_last < self.each) {
             Some(last) => {

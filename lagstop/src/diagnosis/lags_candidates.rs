@@ -10,7 +10,7 @@ mod gain;
 mod plan;
 
 use arena::{Arena, Class, Sibling};
-use plan::Plan;
+use plan::WeightPlan;
 
 use super::{
     Candidate, CandidateClass, Confidence, Figure, FigureDefinition, Finding, Limit, Observations, Rule, Severity,
@@ -79,7 +79,7 @@ struct Judged<'a> {
     /// Light, and wait long.
     waiting: Class,
     /// The plan for all of those, and if that costs others too much, the plan for some of them.
-    plans: Option<(Plan, Option<Plan>)>,
+    plans: Option<(WeightPlan, Option<WeightPlan>)>,
     /// Length of the simulated part in seconds, and its number of bursts.
     extent: Option<(f64, u64)>,
 }
@@ -93,7 +93,7 @@ impl<'a> Judged<'a> {
         let waiting = Class::of(arena.iter().flat_map(|arena| arena.waiting(thresholds)));
         let mut judged = Self { observations, thresholds, arena, light, heavy, waiting, plans: None, extent: None };
         if judged.has_enough() && judged.is_contended() && judged.waiting.size > 0 {
-            judged.plans = judged.arena.as_ref().and_then(|arena| Plan::best(arena, simulations, thresholds));
+            judged.plans = judged.arena.as_ref().and_then(|arena| WeightPlan::best(arena, simulations, thresholds));
             judged.extent = judged.plans.as_ref().and_then(|_| observations.forecast_extent());
         }
         judged
@@ -116,7 +116,7 @@ impl<'a> Judged<'a> {
     }
 
     /// The recommended plan: for all, or for those that can go first at a tolerable cost for the others.
-    fn plan(&self) -> Option<&Plan> {
+    fn plan(&self) -> Option<&WeightPlan> {
         self.plans.as_ref().map(|(all, some)| some.as_ref().unwrap_or(all))
     }
 
@@ -480,7 +480,7 @@ impl<'a> Judged<'a> {
 }
 
 /// What a plan costs others.
-fn price(plan: &Plan) -> String {
+fn price(plan: &WeightPlan) -> String {
     let of = |name, who| reweighting::price(&plan.forecast, name, who);
     [of(ForecastFigure::HeavyTime, "heavy cgroups"), of(ForecastFigure::OthersTime, "all others")].join(", and ")
 }

@@ -20,7 +20,7 @@ use crate::{
 figures! {
     [shared pools::threads, pools::runnable]
     migrations_per_cpu_second: PerSecond, "migrations per second of CPU time" = "migrations / cpu_ns", COUNTED;
-    migrations: PerSecond, "migrations" = "migrations / duration_ns", COUNTED;
+    migrations = MIGRATION_RATE, COUNTED;
     migrations_per_wakeup: Factor, "migrations per wakeup" = "migrations / voluntary_switches", COUNTED;
     cross_llc: Share, "to another last-level cache" = "migrations_cross_llc / migrations", COUNTED;
     cross_numa: Share, "to another NUMA node" = "migrations_cross_numa / migrations", COUNTED;

@@ -36,8 +36,8 @@ figures! {
     [shared overload::figures::waiting_long, lags_candidates::figures::heavy_time, wait_causes::figures::behind_itself,
         wait_causes::figures::in_throttled]
     waits: Share, "time waiting while runnable" = "runq_wait_ns / (cpu_ns + runq_wait_ns)", COUNTED;
-    wait_per_cpu: Factor, "wait per CPU time" = "runq_wait_ns / cpu_ns", COUNTED;
-    wait_p99: Ns, "p99 run-queue wait" = "99th percentile of its run-queue waits", COUNTED;
+    wait_per_cpu = WAIT_PER_CPU, COUNTED;
+    wait_p99 = WAIT_P99, COUNTED;
     behind: Share, "wait behind" = "Σ waits_behind of the neighbour / runq_wait_ns", COUNTED;
     takes: Factor, "CPU time / fair share" = "CPU time of the neighbour / its entitlement, over the intervals in which that is known", "max-min fairness by weights, quotas and CPU sets: docs/measures.md";
     cpu: Cores, "CPU time" = "CPU time of the neighbour / duration_ns", COUNTED;

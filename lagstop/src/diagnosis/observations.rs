@@ -13,7 +13,7 @@ pub(super) use crowded::Crowded;
 pub(super) use listener::ObservedListener;
 
 use super::{
-    Density, Sample, Span, Subject, Thresholds,
+    Density, HostSample, Span, Subject, Thresholds,
     asked::Asked,
     confidence::Basis,
     during::During,
@@ -37,7 +37,7 @@ pub struct Observations {
     /// All intervals added up; `None` of none.
     pub(super) host: Option<Host>,
     /// Each interval of the host.
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<HostSample>,
     /// The same, with how many cgroups ran, of those in which costs were measured.
     pub(super) densities: Vec<Density>,
     pub(super) cgroups: BTreeMap<CgroupId, Observed>,
@@ -108,7 +108,7 @@ impl Observations {
             .skipped_intervals
             .saturating_add(self.next_seq.map_or(0, |next| interval.seq.saturating_sub(next)));
         self.next_seq = Some(interval.seq.saturating_add(interval.merged).saturating_add(1));
-        self.samples.push(Sample::from(&interval.host));
+        self.samples.push(HostSample::from(&interval.host));
         self.densities.extend(Density::of(interval));
         match &mut self.host {
             Some(host) => host.add(&interval.host),
@@ -255,8 +255,8 @@ impl Observations {
     }
 
     /// The sum over all intervals of the host.
-    pub(super) fn whole(&self) -> Sample {
-        Sample::sum(&self.samples)
+    pub(super) fn whole(&self) -> HostSample {
+        HostSample::sum(&self.samples)
     }
 
     /// The sum over all tasks but idle.

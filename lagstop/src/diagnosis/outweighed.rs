@@ -7,7 +7,7 @@ use super::{
     Advice, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
-    shares::{Shares, Waits, Whole},
+    shares::{KnownWaits, Shares, Whole},
     shell::{self, WeightSetting},
     single, starved,
 };
@@ -32,7 +32,7 @@ pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &T
     let found = shares.whole.iter().enumerate().filter_map(|(number, whole)| {
         let is_candidate = is_outweighed(observations, number, whole, thresholds);
         let rivals = if is_candidate { rivals(observations, shares, number) } else { Vec::new() };
-        let waits = (!rivals.is_empty()).then(|| Waits::of(observations, number))?;
+        let waits = (!rivals.is_empty()).then(|| KnownWaits::of(observations, number))?;
         let is_bad = waits.matter(thresholds);
         is_bad.then(|| (gain(whole), finding(observations, shares, thresholds, (number, whole), (&rivals, waits))))
     });
@@ -80,7 +80,7 @@ fn finding(
     shares: &Shares,
     thresholds: &Thresholds,
     (number, whole): (usize, &Whole),
-    (rivals, waits): (&[usize], Waits),
+    (rivals, waits): (&[usize], KnownWaits),
 ) -> Finding {
     let asked = &observations.asked;
     let groups = &asked.trace().groups;

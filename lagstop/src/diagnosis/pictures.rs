@@ -4,7 +4,7 @@ mod victims;
 
 pub use victims::{Part, VictimTime};
 
-use super::{CandidateClass, CostCurve, Finding, Moment, Observations, Report, Rule};
+use super::{CandidateClass, CostCurve, Finding, HistoryPiece, Observations, Report, Rule};
 
 /// Buckets of waits and how many waits there were in each.
 type Waits = Vec<(f64, f64)>;
@@ -15,7 +15,7 @@ pub struct Pictures {
     /// Those that wait long, the worst first, and what for.
     pub victims: Vec<VictimTime>,
     /// The host over time.
-    pub moments: Vec<Moment>,
+    pub moments: Vec<HistoryPiece>,
     /// Runnable tasks per CPU, and the mean cost of a switch in nanoseconds, of each interval.
     pub costs: Vec<(f64, f64)>,
     /// What the intervals make of that. `None` where costs were not measured.

@@ -21,7 +21,7 @@ use crate::{
 figures! {
     [shared pools::throttled, pools::quota, pools::threads, pools::runnable]
     cpus: Count, "CPUs it sees" = "cpus_online", COUNTED;
-    cpu: Cores, "CPU time" = "cpu_ns / duration_ns", COUNTED;
+    cpu = CPU, COUNTED;
     quotas: Count, "cgroups with a quota" = "cgroups with a quota of their own", COUNTED;
 }
 

@@ -5,7 +5,7 @@ use crate::model::{DistributionSum, Host, Interval, Nanos};
 
 /// One interval of the host, or several summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sample {
+pub struct HostSample {
     /// CPU time there was.
     pub capacity_ns: f64,
     /// Of that, in tasks other than idle.
@@ -20,7 +20,7 @@ pub struct Sample {
     pub kept_ns: Option<f64>,
 }
 
-impl From<&Host> for Sample {
+impl From<&Host> for HostSample {
     fn from(host: &Host) -> Self {
         let real = |ns: Nanos| ns.0 as f64;
         let kept = host.totals.kept_ns.zip(host.idle.kept_ns).map(|(all, idle)| all.saturating_sub(idle));
@@ -36,7 +36,7 @@ impl From<&Host> for Sample {
     }
 }
 
-impl Sample {
+impl HostSample {
     /// The sum. What one of them did not measure is not measured in it.
     pub fn sum<'a>(samples: impl IntoIterator<Item = &'a Self>) -> Self {
         let add = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b);

@@ -3,7 +3,7 @@
 //! CFS-LAGS paper (arXiv 2508.15703, §3): overhead is the time in the core scheduler as a share of CPU time.
 
 use super::{
-    Advice, Figure, Finding, Limit, Observations, Rule, Sample, Severity, Subject, Thresholds,
+    Advice, Figure, Finding, HostSample, Limit, Observations, Rule, Severity, Subject, Thresholds,
     confidence::Basis,
     figure::{
         figures,
@@ -18,9 +18,9 @@ use crate::{
 };
 
 figures! {
-    overhead: Share, "scheduling overhead" = "(switching_ns + kept_ns) / capacity_ns", LAGS;
-    mean_switch_cost: Ns, "mean switch cost" = "switching_ns / switches", LAGS;
-    switch_rate: PerSecond, "switches" = "switches / duration_ns", COUNTED;
+    overhead = OVERHEAD, LAGS;
+    mean_switch_cost = MEAN_SWITCH_COST, LAGS;
+    switch_rate = SWITCH_RATE, COUNTED;
     kept_running: Share, "scheduler calls without a switch" = "kept_ns / capacity_ns", COUNTED;
     cross_cgroup: Share, "switches between cgroups" = "cross_cgroup_switches / switches", COUNTED;
     involuntary: Share, "involuntary switches" = "involuntary_switches / switches", COUNTED;
@@ -96,7 +96,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
     }
 }
 
-fn severity(observations: &Observations, whole: &Sample, thresholds: &Thresholds) -> Severity {
+fn severity(observations: &Observations, whole: &HostSample, thresholds: &Thresholds) -> Severity {
     let enough = observations.span.intervals >= thresholds.min_intervals && whole.switches >= thresholds.min_switches;
     match whole.overhead() {
         Some(overhead) if enough && whole.capacity_ns > 0.0 => thresholds.overhead_severity(overhead, mean_cost(whole)),
@@ -104,19 +104,19 @@ fn severity(observations: &Observations, whole: &Sample, thresholds: &Thresholds
     }
 }
 
-fn mean_cost(sample: &Sample) -> Option<Nanos> {
+fn mean_cost(sample: &HostSample) -> Option<Nanos> {
     sample.mean_cost_ns().map(|cost| Nanos(cost as u64))
 }
 
 /// The number of intervals that alone would support the verdict.
 fn agreeing(observations: &Observations, severity: Severity, thresholds: &Thresholds) -> (u64, u64) {
-    let says = |s: &&Sample| {
+    let says = |s: &&HostSample| {
         s.overhead().is_some_and(|o| severity.is_supported_by(thresholds.overhead_severity(o, mean_cost(s))))
     };
     (observations.samples.iter().filter(says).count() as u64, observations.span.intervals)
 }
 
-fn too_little(observations: &Observations, whole: &Sample, thresholds: &Thresholds) -> String {
+fn too_little(observations: &Observations, whole: &HostSample, thresholds: &Thresholds) -> String {
     format!(
         "Cannot judge scheduling overhead: this needs at least {} and {} switches (measured: {} and {}).",
         units::plural(thresholds.min_intervals, "interval"),
@@ -130,8 +130,8 @@ fn verdict(
     observations: &Observations,
     severity: Severity,
     overhead: f64,
-    whole: &Sample,
-    compared: Option<&(Sample, Sample, Option<Growth>)>,
+    whole: &HostSample,
+    compared: Option<&(HostSample, HostSample, Option<Growth>)>,
     thresholds: &Thresholds,
 ) -> String {
     let share = format!(
@@ -178,7 +178,7 @@ fn because(growth: &Growth) -> String {
     }
 }
 
-fn costs(observations: &Observations, whole: &Sample, tasks: &Totals, why_not: &str) -> Vec<Figure> {
+fn costs(observations: &Observations, whole: &HostSample, tasks: &Totals, why_not: &str) -> Vec<Figure> {
     let seconds = observations.span.duration_ns.seconds();
     let cross = tasks.cross_cgroup_switches.map(|cross| cross as f64 / tasks.switches as f64);
     let involuntary = tasks.involuntary_switches as f64 / tasks.switches as f64;
@@ -194,9 +194,9 @@ fn costs(observations: &Observations, whole: &Sample, tasks: &Totals, why_not: &
     ]
 }
 
-fn compared(quiet: &Sample, busy: &Sample, growth: Option<&Growth>) -> Vec<Figure> {
+fn compared(quiet: &HostSample, busy: &HostSample, growth: Option<&Growth>) -> Vec<Figure> {
     let nothing = "too little was measured";
-    let described = |sample: &Sample| {
+    let described = |sample: &HostSample| {
         format!(
             "{} runnable per CPU; {} switches per CPU, {} each",
             Unit::Tasks.show(sample.load_per_cpu()),
@@ -254,8 +254,8 @@ fn payers(observations: &Observations) -> Vec<Figure> {
 
 fn caveats(
     observations: &Observations,
-    whole: &Sample,
-    growth: &Result<(Sample, Sample, Option<Growth>), NoQuiet>,
+    whole: &HostSample,
+    growth: &Result<(HostSample, HostSample, Option<Growth>), NoQuiet>,
     thresholds: &Thresholds,
 ) -> Vec<String> {
     let of_growth = match growth {

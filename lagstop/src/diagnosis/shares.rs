@@ -194,7 +194,7 @@ impl Shares {
 
 /// Known waits of a cgroup with all inside of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waits {
+pub(super) struct KnownWaits {
     pub count: u64,
     pub p99: Option<Nanos>,
     /// The time in which they were.
@@ -204,7 +204,7 @@ pub(super) struct Waits {
     throttled: f64,
 }
 
-impl Waits {
+impl KnownWaits {
     pub(super) fn of(observations: &Observations, number: usize) -> Self {
         let asked = &observations.asked;
         let is_inside = |id| asked.number(id).is_some_and(|one| asked.is_inside(one, number));

@@ -20,8 +20,8 @@ mod switching;
 
 pub use demand::{Arrivals, Demand, Step, Trace};
 pub use kernel::SimulatedKernel;
-pub use outcome::{Served, SimulationOutcome, Waits};
-pub use policy::{Dynamic, SimulatedPolicy, Weight};
+pub use outcome::{Served, SimulatedWaits, SimulationOutcome};
+pub use policy::{SimulatedDynamic, SimulatedPolicy, Weight};
 pub use run::run;
 pub use switching::Switching;
 

@@ -9,17 +9,20 @@ use super::{
     figure::{figures, sources::COUNTED},
     observations::NOTABLE,
     rated::is_rated,
-    shares::{Own, Shares, Waits},
+    shares::{KnownWaits, Own, Shares},
     single,
 };
-use crate::units::{self, Unit};
+use crate::{
+    model::Derived,
+    units::{self, Unit},
+};
 
 figures! {
     slowdown: Factor, "slowdown of its work" = "least_cpu / cpu", "docs/diagnose.md";
     cpu: Cores, "CPU time" = "CPU time / time of the intervals in which it ran", COUNTED;
-    entitled_cpu: Cores, "entitled CPU time, at most" = "from the top of the tree: min(its load, its weight's part, quota, CPUs)", "docs/measures.md";
+    entitled_cpu: Cores, "entitled CPU time, at most" = Derived::ENTITLED_CPU.formula, "docs/measures.md";
     least_cpu: Cores, "entitled CPU time, at least" = "max(entitled_cpu · tasks that ran or waited long / threads, min(entitled_cpu, tasks that never slept))", "docs/diagnose.md";
-    wait_per_cpu: Factor, "run-queue wait per CPU time" = "run-queue wait / CPU time", COUNTED;
+    wait_per_cpu: Factor, "wait per CPU time" = "run-queue wait / CPU time, over the intervals in which it ran", COUNTED;
     above: Cores, "CPU time above its share" = "cpu − entitled_cpu", "docs/measures.md";
     compared: Count, "cgroups compared" = "cgroups that ran and whose weights are known", COUNTED;
 }
@@ -34,7 +37,7 @@ pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &T
     }
     let found = shares.own.iter().enumerate().filter(|(number, own)| is_short(observations, *number, own, thresholds));
     let found = found.filter_map(|(number, own)| {
-        let waits = Waits::of(observations, number);
+        let waits = KnownWaits::of(observations, number);
         let is_bad = waits.matter(thresholds);
         is_bad.then(|| (own.slowdown(), finding(observations, shares, thresholds, (number, own), waits)))
     });
@@ -60,7 +63,7 @@ fn finding(
     shares: &Shares,
     thresholds: &Thresholds,
     (number, own): (usize, &Own),
-    waits: Waits,
+    waits: KnownWaits,
 ) -> Finding {
     let subject = observations.subject_of(number);
     let rate = |cpu: f64| cpu / own.seconds;

@@ -9,23 +9,24 @@ use super::{
     setting::{Setting, SettingError},
 };
 use crate::{
-    model::Nanos,
+    model::{Nanos, place_of},
     units::{Unit, Value},
 };
 
-/// What decides a severity, apart from the value that it is set to.
-struct LimitDefinition {
-    name: &'static str,
-    unit: Unit,
-    severity: Severity,
+/// What a threshold is, apart from the value that it is set to.
+#[derive(Clone, Copy, Debug)]
+pub struct ThresholdDefinition {
+    pub name: &'static str,
+    pub meaning: &'static str,
+    pub unit: Unit,
     /// Where the default comes from.
-    source: &'static str,
+    pub source: &'static str,
 }
 
-/// Declares each threshold once: its meaning, name, type and default; and of those that decide a severity the unit, the
-/// severity of reaching it, and where the default comes from.
+/// Declares each threshold once: its meaning, name, type, default and unit, the severity of reaching it (`_` where it
+/// decides none), and where the default comes from.
 macro_rules! thresholds {
-    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr $(=> $unit:ident, $severity:ident, $source:literal)?;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr => $unit:ident, $severity:tt, $source:literal;)+) => {
         /// What figures are held against. The defaults say where they come from: [`Thresholds::state`].
         #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
         pub struct Thresholds {
@@ -39,10 +40,21 @@ macro_rules! thresholds {
         }
 
         impl Thresholds {
-            pub(super) const DEFAULT: Self = Self { $($name: $default,)+ };
+            pub(crate) const DEFAULT: Self = Self { $($name: $default,)+ };
 
-            /// Each by its name, with what it means.
-            pub const NAMES: &[(&str, &str)] = &[$((stringify!($name), concat!($($doc),+))),+];
+            const NAMES: &[&str] = &[$(stringify!($name)),+];
+
+            pub const ALL: &[ThresholdDefinition] = &[$(ThresholdDefinition {
+                name: stringify!($name),
+                meaning: concat!($($doc),+),
+                unit: Unit::$unit,
+                source: $source,
+            }),+];
+
+            /// What each is set to, in the order of [`Self::ALL`].
+            pub fn values(&self) -> impl Iterator<Item = Value> {
+                [$(self.$name.into()),+].into_iter()
+            }
 
             /// Sets the one that is called `name`: shares as `5%` or `0.05`, times as `10us`, other numbers as they are.
             ///
@@ -65,46 +77,44 @@ macro_rules! thresholds {
             }
         }
 
-        thresholds!(@limits {} {} $([$name $($unit $severity $source)?])+);
+        thresholds!(@limits {} $([$name $severity])+);
     };
 
-    (@limits {$($variants:tt)*} {$($arms:tt)*} [$name:ident] $($rest:tt)*) => {
-        thresholds!(@limits {$($variants)*} {$($arms)*} $($rest)*);
+    (@limits {$($limits:tt)*} [$name:ident _] $($rest:tt)*) => {
+        thresholds!(@limits {$($limits)*} $($rest)*);
     };
-    (@limits {$($variants:tt)*} {$($arms:tt)*} [$name:ident $unit:ident $severity:ident $source:literal] $($rest:tt)*) => {
-        thresholds!(@limits {$($variants)* $name,} {$($arms)* ($name $unit $severity $source)} $($rest)*);
+    (@limits {$($limits:tt)*} [$name:ident $severity:ident] $($rest:tt)*) => {
+        thresholds!(@limits {$($limits)* $name $severity,} $($rest)*);
     };
-    (@limits {$($variants:tt)*} {$(($name:ident $unit:ident $severity:ident $source:literal))*}) => {
+    (@limits {$($name:ident $severity:ident,)*}) => {
         /// The thresholds that decide a severity, each called as its field in [`Thresholds`].
         #[allow(non_camel_case_types, reason = "made from the names of the fields")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Limit {
-            $($variants)*
+            $($name,)*
         }
 
         impl Limit {
-            /// The one of this name, where it decides a severity.
-            pub fn by_name(name: &str) -> Option<Self> {
-                match name {
-                    $(stringify!($name) => Some(Self::$name),)*
-                    _ => None,
+            /// What reaching it means.
+            pub(super) const fn severity(self) -> Severity {
+                match self {
+                    $(Self::$name => Severity::$severity,)*
                 }
             }
 
-            const fn definition(self) -> LimitDefinition {
+            pub(super) const fn name(self) -> &'static str {
                 match self {
-                    $(Self::$name => LimitDefinition {
-                        name: stringify!($name),
-                        unit: Unit::$unit,
-                        severity: Severity::$severity,
-                        source: $source,
-                    },)*
+                    $(Self::$name => stringify!($name),)*
                 }
+            }
+
+            const fn definition(self) -> ThresholdDefinition {
+                Thresholds::ALL[place_of(Thresholds::NAMES, self.name())]
             }
         }
 
         impl Thresholds {
-            fn value(&self, limit: Limit) -> Value {
+            pub(super) fn value(&self, limit: Limit) -> Value {
                 match limit {
                     $(Limit::$name => self.$name.into(),)*
                 }
@@ -127,7 +137,8 @@ thresholds! {
     mean_switch_cost_critical: Nanos = Nanos(20_000) => Ns, Critical,
         "CFS-LAGS paper (arXiv 2508.15703, §3.1): up to 20 µs on its overloaded host";
     /// Factor by which overhead must change between quiet and busy times to be called a change.
-    growth_notable: f64 = 1.2;
+    growth_notable: f64 = 1.2 => Factor, _,
+        "lagstop's own choice: with a smaller factor, chance may hide it";
     /// CPU time used on top of the tasks' own work, as a share of that work, worth acting on.
     utilisation_gap_warn: f64 = 0.10 => Share, Warning,
         "lagstop's own choice; the CFS-LAGS paper's +10 and +100 % (arXiv 2508.15703, §5.1) compare CPU time used \
@@ -215,7 +226,8 @@ thresholds! {
     drops_warn: u64 = 1 => Count, Warning,
         "lagstop's own choice: each drop makes a client wait for a second or more";
     /// Independent intervals that a verdict on density needs.
-    density_intervals: u64 = 24;
+    density_intervals: u64 = 24 => Count, _,
+        "lagstop's own choice: four for each of six bins of density";
     /// How many times as many cgroups must be active at the fullest density as at the emptiest for a verdict.
     density_spread: f64 = 1.5 => Factor, Info,
         "lagstop's own choice: with less spread, all densities look alike";
@@ -235,19 +247,23 @@ thresholds! {
     throttled_wait_critical: f64 = 0.5 => Share, Critical,
         "lagstop's own choice: it is stopped for as long as it runs and waits otherwise";
     /// Maximum number of findings about single cgroups.
-    max_cgroup_findings: usize = 5;
+    max_cgroup_findings: usize = 5 => Count, _,
+        "lagstop's own choice: more are hardly read";
     /// Intervals that a verdict needs.
-    min_intervals: u64 = 5;
+    min_intervals: u64 = 5 => Count, _,
+        "lagstop's own choice: with fewer, one odd interval decides";
     /// Switches that a verdict on their cost needs.
-    min_switches: u64 = 1_000;
-    /// Run-queue waits that a verdict on one cgroup needs.
-    min_waits: u64 = 100;
+    min_switches: u64 = 1_000 => Count, _,
+        "lagstop's own choice: costs that vary as much as their mean then give it within 3 %";
+    /// Run-queue waits that a verdict on one cgroup needs in 20 s or more: over less time in proportion, but a tenth at least.
+    min_waits: u64 = 100 => Count, _,
+        "lagstop's own choice: a 99th percentile then has a wait beyond it";
 }
 
 /// Why a threshold cannot be set.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ThresholdError {
-    #[error("no threshold is called {name}; there are {}", Thresholds::names().join(", "))]
+    #[error("no threshold is called {name}; there are {}", Thresholds::NAMES.join(", "))]
     Unknown { name: String },
     #[error(transparent)]
     Setting(#[from] SettingError),
@@ -268,7 +284,7 @@ pub struct Threshold {
     pub source: String,
 }
 
-/// Over less time than this, fewer waits than [`Thresholds::min_waits`] are enough, down to a tenth.
+/// The time to which [`Thresholds::min_waits`] applies.
 const FULL_TIME: Nanos = Nanos(20 * Nanos::SECOND.0);
 
 impl Thresholds {
@@ -278,20 +294,16 @@ impl Thresholds {
         waits as f64 >= self.min_waits as f64 * part
     }
 
-    fn names() -> Vec<&'static str> {
-        Self::NAMES.iter().map(|(name, _)| *name).collect()
-    }
-
     /// As a finding states it.
     pub fn state(&self, limit: Limit) -> Threshold {
         let (value, default) = (self.value(limit), Self::default().value(limit));
-        let LimitDefinition { name, unit, severity, source } = limit.definition();
+        let ThresholdDefinition { name, unit, source, .. } = limit.definition();
         let source = if value == default {
             format!("default; {source}")
         } else {
             format!("set for this report; the default is {} ({source})", unit.show(default))
         };
-        Threshold { name, value, unit, severity, source }
+        Threshold { name, value, unit, severity: limit.severity(), source }
     }
 
     /// How bad this overhead is, with this mean switch cost.
@@ -362,7 +374,7 @@ mod tests {
     #[test]
     fn every_threshold_is_set_by_its_name() {
         let mut thresholds = Thresholds::default();
-        for (name, meaning) in Thresholds::NAMES {
+        for ThresholdDefinition { name, meaning, .. } in Thresholds::ALL {
             assert!(meaning.trim().ends_with('.'), "{name}");
             let value = thresholds.get(name).unwrap();
             thresholds.set(name, &value).unwrap();

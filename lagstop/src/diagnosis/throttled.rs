@@ -131,7 +131,7 @@ fn finding(
     severity: Severity,
 ) -> Finding {
     let subject = observed.subject(id);
-    let of = throttled.quota.map_or_else(String::new, |quota| format!(" of {}", cpus(quota)));
+    let of = throttled.quota.map_or_else(String::new, |quota| format!(" of {}", units::cpus(quota)));
     let quota = match &throttled.above {
         Some(above) => format!("the quota{of} of {above}"),
         None => format!("its own quota{of}"),
@@ -148,7 +148,7 @@ fn finding(
                 Some(quota) if needed <= quota => String::new(),
                 // Others share this quota.
                 _ if throttled.above.is_some() => String::new(),
-                _ => format!(" A quota of about {} would end it.", cpus(roomy(observations, needed))),
+                _ => format!(" A quota of about {} would end it.", units::cpus(roomy(observations, needed))),
             };
             format!("{subject} is throttled {share} of its runnable time: {used_up}.{remedy}")
         }
@@ -191,11 +191,6 @@ fn named(path: &str) -> Subject {
     Subject::Cgroup { id: None, path: path.into(), name: path.into() }
 }
 
-/// "0.40 CPUs".
-fn cpus(cores: f64) -> String {
-    format!("{} CPU{}", units::number(cores), if (cores - 1.0).abs() < 0.005 { "" } else { "s" })
-}
-
 fn measured(observations: &Observations, throttled: &Throttled) -> Vec<Figure> {
     let why = observations.session.why_not(Measure::Blame);
     vec![
@@ -225,7 +220,7 @@ fn advice(observations: &Observations, (id, observed): (CgroupId, &Observed), th
             Some(above) => shell::quota(&observations.session, CgroupId::default(), above, cores),
             None => shell::quota(&observations.session, id, &observed.path, cores),
         };
-        Advice::new(format!("Raise {whose}{from} to {}{all} if it should get more CPU time.", cpus(to)))
+        Advice::new(format!("Raise {whose}{from} to {}{all} if it should get more CPU time.", units::cpus(to)))
             .command(give(to))
             .undo_if(throttled.level.and_then(|level| match &throttled.above {
                 Some(above) => shell::same_quota(&observations.session, None, above, &level),

@@ -14,8 +14,8 @@ use super::{
 use crate::{model::Measure, units};
 
 figures! {
-    cpu_utilisation: Share, "CPU utilisation" = "busy_ns / capacity_ns", LAGS;
-    effective_utilisation: Share, "effective utilisation" = "(busy_ns − switching_ns − kept_ns) / capacity_ns", LAGS;
+    cpu_utilisation = CPU_UTILISATION, LAGS;
+    effective_utilisation = EFFECTIVE_UTILISATION, LAGS;
     cores_lost: Cores, "lost to switching" = "(switching_ns + kept_ns) / capacity_ns · cpus_online", LAGS;
     share_of_used: Share, "switching, share of used CPU time" = "(switching_ns + kept_ns) / busy_ns", LAGS;
     gap: Share, "switching time / work time" = "(switching_ns + kept_ns) / (busy_ns − switching_ns − kept_ns)", COUNTED;
@@ -38,7 +38,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
     let enough = observations.span.intervals >= thresholds.min_intervals && whole.capacity_ns > 0.0;
 
     let same = |severity: Severity| {
-        let says = |s: &&super::Sample| {
+        let says = |s: &&super::HostSample| {
             let (Some(overhead), true) = (s.overhead(), s.capacity_ns > 0.0) else { return false };
             let utilisation = s.busy_ns / s.capacity_ns;
             let gap = overhead / (utilisation - overhead).max(f64::MIN_POSITIVE);

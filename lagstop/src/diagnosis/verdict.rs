@@ -22,7 +22,7 @@ pub struct Verdict {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Advice>,
     /// What makes tasks wait or wastes CPU time, the worst first; the first is the headline. Each says it in its own words.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<VerdictCause>,
     /// What could not be judged because of how the recording was made or read, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_judged: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Verdict {
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Cause {
+pub struct VerdictCause {
     /// The rule whose finding it is.
     pub rule: Rule,
     /// How bad it is, or the worst of what it explains.
@@ -78,13 +78,12 @@ impl Verdict {
         Self { not_judged: observations.not_judged(), ..verdict }
     }
 
-    /// All advice in it.
     pub(super) fn advice_mut(&mut self) -> impl Iterator<Item = &mut Advice> {
         self.next.iter_mut().chain(self.causes.iter_mut().filter_map(|cause| cause.next.as_mut()))
     }
 
     /// The causes beneath the headline.
-    pub fn beneath(&self) -> &[Cause] {
+    pub fn beneath(&self) -> &[VerdictCause] {
         let others = self.causes.get(1..).unwrap_or_default();
         &others[..others.len().min(Self::BENEATH)]
     }
@@ -95,7 +94,7 @@ impl Verdict {
     }
 }
 
-impl Cause {
+impl VerdictCause {
     fn of(finding: &Finding) -> Self {
         Self {
             rule: finding.rule,

@@ -11,36 +11,35 @@ use super::{
     steal,
 };
 use crate::{
-    model::{CgroupId, Measure, Nanos, Totals},
+    model::{CgroupId, Measure, Nanos, WaitCause},
     units,
 };
 
 figures! {
     [shared steal::figures::steal]
-    waiting: Tasks, "tasks waiting" = "runq_wait_ns / duration_ns", COUNTED;
+    waiting = WAITING, COUNTED;
     behind_others: Share, "wait behind other cgroups" = "wait_behind_ns / runq_wait_ns", COUNTED;
     behind_worst: Share, "wait behind" = "Σ waits_behind of the cgroup / runq_wait_ns", COUNTED;
     behind_itself: Share, "wait behind own threads" = "wait_self_ns / runq_wait_ns", COUNTED;
     behind_kernel: Share, "wait behind kernel threads" = "wait_kernel_ns / runq_wait_ns", COUNTED;
+    while_idle: Share, "wait while the CPU was idle" = "wait_idle_ns / runq_wait_ns", COUNTED;
     in_throttled: Share, "wait while throttled" = "wait_throttled_ns / runq_wait_ns", COUNTED;
     elsewhere: Share, "wait before a migration" = "wait_elsewhere_ns / runq_wait_ns", COUNTED;
-    while_idle: Share, "wait while the CPU was idle" = "wait_idle_ns / runq_wait_ns", COUNTED;
     of_unknown_cause: Share, "unattributed wait" = "wait_unknown_ns / runq_wait_ns", COUNTED;
     pressure: Share, "CPU pressure (PSI some)" = "pressure_some_ns / the time of the intervals in which it was read", COUNTED;
 }
 
-/// A cause of waits: its figure, as a verdict says it, and its counter.
-type Cause = (&'static FigureDefinition, &'static str, fn(&Totals) -> Option<Nanos>);
-
-const CAUSES: [Cause; 7] = [
-    (&figures::behind_others, "behind other cgroups", |totals| totals.wait_behind_ns),
-    (&figures::behind_itself, "behind threads of the same cgroup", |totals| totals.wait_self_ns),
-    (&figures::behind_kernel, "behind kernel threads", |totals| totals.wait_kernel_ns),
-    (&figures::in_throttled, "while throttled by a quota", |totals| totals.wait_throttled_ns),
-    (&figures::elsewhere, "on another CPU before a migration", |totals| totals.wait_elsewhere_ns),
-    (&figures::while_idle, "while the CPU was idle", |totals| totals.wait_idle_ns),
-    (&figures::of_unknown_cause, "unattributed", |totals| totals.wait_unknown_ns),
-];
+const fn figure(cause: WaitCause) -> &'static FigureDefinition {
+    match cause {
+        WaitCause::OtherCgroups => &figures::behind_others,
+        WaitCause::OwnThreads => &figures::behind_itself,
+        WaitCause::KernelThreads => &figures::behind_kernel,
+        WaitCause::IdleCpu => &figures::while_idle,
+        WaitCause::Throttled => &figures::in_throttled,
+        WaitCause::OtherCpu => &figures::elsewhere,
+        WaitCause::Unknown => &figures::of_unknown_cause,
+    }
+}
 
 /// The most cgroups that are named: of those that others wait behind, and of those under pressure.
 const TOP: usize = 5;
@@ -73,8 +72,8 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
 struct Causes {
     /// Tasks waiting on average. `None` where waits were not measured.
     waiting: Option<f64>,
-    /// The part of the waits that each of [`CAUSES`] has. `None` where causes were not measured.
-    shares: Option<[f64; CAUSES.len()]>,
+    /// The part of the waits that each of [`WaitCause::ALL`] has. `None` where causes were not measured.
+    shares: Option<[f64; WaitCause::ALL.len()]>,
     /// The cgroups that others wait behind most, the worst first, with their share of all waits.
     worst: Vec<(Subject, f64)>,
     /// Share of the time of all CPUs that a hypervisor took. `None` where the kernel does not say.
@@ -87,7 +86,7 @@ impl Causes {
         let wait = tasks.and_then(|totals| totals.runq_wait_ns);
         let share = |time: Nanos| time.0 as f64 / wait.unwrap_or_default().0.max(1) as f64;
         let shares: Option<Vec<f64>> =
-            CAUSES.iter().map(|(_, _, counter)| counter(tasks.as_ref()?).map(share)).collect();
+            WaitCause::ALL.iter().map(|cause| cause.of(tasks.as_ref()?).map(share)).collect();
         let shares = shares.and_then(|shares| shares.try_into().ok());
         Self {
             waiting: wait.map(|wait| wait.cores(observations.span.duration_ns).0),
@@ -120,14 +119,15 @@ impl Causes {
         let Some(shares) = self.shares else {
             return format!(", but the cause is {}", observations.session.why_not(Measure::Blame));
         };
-        let mut causes: Vec<(&str, f64)> = CAUSES.iter().map(|(_, name, _)| *name).zip(shares).collect();
+        let mut causes: Vec<(WaitCause, f64)> = WaitCause::ALL.into_iter().zip(shares).collect();
         causes.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         let spoken: Vec<String> = causes
             .into_iter()
             .filter(|(_, share)| *share >= SPOKEN_OF)
             .enumerate()
-            .map(|(place, (name, share))| {
-                format!("{}{} {name}", units::percent(share), if place == 0 { " of the wait is" } else { "" })
+            .map(|(place, (cause, share))| {
+                let of_the_wait = if place == 0 { " of the wait is" } else { "" };
+                format!("{}{of_the_wait} {}", units::percent(share), cause.phrase())
             })
             .collect();
         if spoken.is_empty() { String::new() } else { format!(": {}", spoken.join(", ")) }
@@ -137,9 +137,9 @@ impl Causes {
         let why = observations.session.why_not(Measure::RunqWait);
         let mut figures = vec![figures::waiting.measured(self.waiting, &why).note("on average")];
         let why = observations.session.why_not(Measure::Blame);
-        for (place, (figure, ..)) in CAUSES.iter().enumerate() {
-            figures.push(figure.measured(self.shares.map(|shares| shares[place]), &why));
-            if place == 0 {
+        for (place, cause) in WaitCause::ALL.into_iter().enumerate() {
+            figures.push(figure(cause).measured(self.shares.map(|shares| shares[place]), &why));
+            if cause == WaitCause::OtherCgroups {
                 let worst = self.worst.iter();
                 figures.extend(worst.map(|(whom, share)| figures::behind_worst.is(*share).of(whom.clone())));
             }

@@ -2,35 +2,30 @@
 
 use std::cmp::Reverse;
 
-use crate::model::{Cgroup, CgroupId, Nanos, Totals};
+use crate::model::{Cgroup, CgroupId, Nanos, WaitCause};
 
-/// What a part of a cgroup's wait was caused by.
+/// What a part of a cgroup's wait is blamed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum WaitCause {
+pub enum Blamed {
     /// Tasks of this cgroup ran.
-    Behind(CgroupId),
-    /// Tasks of other cgroups ran that are not among the worst.
-    BehindOthers,
-    OwnThreads,
-    KernelThreads,
-    IdleCpu,
-    Throttled,
-    OtherCpu,
-    Unknown,
+    Cgroup(CgroupId),
+    /// Something else; of other cgroups, those that are not among the worst.
+    Cause(WaitCause),
 }
 
-impl WaitCause {
-    /// What it is called, where it is no cgroup. In brackets: a cgroup may have any name.
+impl Blamed {
+    pub const fn culprit(self) -> Option<CgroupId> {
+        match self {
+            Self::Cgroup(id) => Some(id),
+            Self::Cause(_) => None,
+        }
+    }
+
+    /// What it is called, where it is no cgroup.
     pub const fn label(self) -> Option<&'static str> {
         match self {
-            Self::Behind(_) => None,
-            Self::BehindOthers => Some("(lesser culprits)"),
-            Self::OwnThreads => Some("(its own threads)"),
-            Self::KernelThreads => Some("(kernel threads)"),
-            Self::IdleCpu => Some("(CPU idle or waking)"),
-            Self::Throttled => Some("(throttled by quota)"),
-            Self::OtherCpu => Some("(on another CPU)"),
-            Self::Unknown => Some("(unknown)"),
+            Self::Cgroup(_) => None,
+            Self::Cause(cause) => Some(cause.label()),
         }
     }
 }
@@ -41,7 +36,7 @@ pub struct Wait {
     /// Who waited.
     pub victim: CgroupId,
     /// What for.
-    pub cause: WaitCause,
+    pub blamed: Blamed,
     /// How long, summed over its tasks.
     pub time: Nanos,
     /// Of all that the victim waited.
@@ -50,8 +45,8 @@ pub struct Wait {
 
 impl Wait {
     /// What stays the same from interval to interval.
-    pub const fn key(&self) -> (CgroupId, WaitCause) {
-        (self.victim, self.cause)
+    pub const fn key(&self) -> (CgroupId, Blamed) {
+        (self.victim, self.blamed)
     }
 
     /// All that `cgroup` waited, by cause, the worst first. `None` where causes were not measured.
@@ -59,17 +54,16 @@ impl Wait {
         let all = cgroup.totals.runq_wait_ns?;
         let behind = cgroup.totals.wait_behind_ns?;
         let named: Nanos = cgroup.waits_behind.iter().map(|one| one.wait_ns).sum();
-        let part =
-            |(cause, time): (WaitCause, Nanos)| Self { victim: cgroup.id, cause, time, share: time.cores(all).0 };
-        let mut parts: Vec<Self> = cgroup
-            .waits_behind
-            .iter()
-            .map(|one| (WaitCause::Behind(one.id), one.wait_ns))
-            .chain([(WaitCause::BehindOthers, behind.saturating_sub(named))])
-            .chain(without_culprit(&cgroup.totals))
-            .filter(|(_, time)| *time > Nanos::ZERO)
-            .map(part)
-            .collect();
+        let part = |(blamed, time): (Blamed, Nanos)| Self { victim: cgroup.id, blamed, time, share: time.cores(all).0 };
+        let causes = WaitCause::ALL.map(|cause| {
+            let time = match cause {
+                WaitCause::OtherCgroups => behind.saturating_sub(named),
+                _ => cause.of(&cgroup.totals).unwrap_or_default(),
+            };
+            (Blamed::Cause(cause), time)
+        });
+        let cgroups = cgroup.waits_behind.iter().map(|one| (Blamed::Cgroup(one.id), one.wait_ns));
+        let mut parts: Vec<Self> = cgroups.chain(causes).filter(|(_, time)| *time > Nanos::ZERO).map(part).collect();
         Self::sort(&mut parts);
         Some(parts)
     }
@@ -78,17 +72,4 @@ impl Wait {
     pub fn sort(waits: &mut [Self]) {
         waits.sort_unstable_by_key(|wait| (Reverse(wait.time), wait.key()));
     }
-}
-
-/// Waits that no other cgroup caused.
-fn without_culprit(totals: &Totals) -> [(WaitCause, Nanos); 6] {
-    [
-        (WaitCause::OwnThreads, totals.wait_self_ns),
-        (WaitCause::KernelThreads, totals.wait_kernel_ns),
-        (WaitCause::IdleCpu, totals.wait_idle_ns),
-        (WaitCause::Throttled, totals.wait_throttled_ns),
-        (WaitCause::OtherCpu, totals.wait_elsewhere_ns),
-        (WaitCause::Unknown, totals.wait_unknown_ns),
-    ]
-    .map(|(cause, time)| (cause, time.unwrap_or_default()))
 }

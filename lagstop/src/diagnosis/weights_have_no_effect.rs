@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     Advice, Finding, Limit, Observations, Rule, Severity, Thresholds,
     figure::{figures, sources::COUNTED},
-    shares::{Shares, Waits, Whole},
+    shares::{KnownWaits, Shares, Whole},
     shell::WeightSetting,
     single, starved,
 };
@@ -95,7 +95,7 @@ fn worst(observations: &Observations, shares: &Shares, thresholds: &Thresholds, 
             && entitled(heavier) >= 0.9 * thresholds.weights_differ * entitled(lighter)
             && entitled(heavier) >= SAME * got(heavier)
             && groups[heavier].cpus == groups[lighter].cpus
-            && [heavier, lighter].iter().all(|&number| Waits::of(observations, number).matter(thresholds))
+            && [heavier, lighter].iter().all(|&number| KnownWaits::of(observations, number).matter(thresholds))
     };
     let pairs = family.iter().flat_map(|&heavier| family.iter().map(move |&lighter| Pair { heavier, lighter }));
     let order = |a: &Pair, b: &Pair| a.weights(observations).total_cmp(&b.weights(observations));

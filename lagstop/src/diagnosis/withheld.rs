@@ -65,7 +65,7 @@ mod tests {
         let found = Hosts::new(vec![report.clone(), report.clone()]);
         let pictures = [Pictures::default(), Pictures::default()];
         vec![
-            text::render(report, text::Depth::Verbose, text::Options::default()),
+            text::render(report, text::Depth::Verbose, text::PageOptions::default()),
             markdown::render(report),
             html::render(report, &pictures[0]),
             json::render(report).unwrap(),

@@ -5,15 +5,15 @@ use serde::Serialize;
 
 use super::{
     DiffSide,
-    estimate::{Confidence, Drawn},
-    figure::{ComparedFigure, Made, Subject, Way},
+    estimate::{ConfidenceQuantile, Drawn},
+    figure::{ComparedFigure, ComparedSubject, CostKind, Made},
     party::{Party, View},
     series::{Amount, Series},
     side::Ways,
 };
 use crate::units::Unit;
 
-/// One metric before and after.
+/// One figure before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Change {
     /// Stable name in JSON.
@@ -37,7 +37,7 @@ pub struct Change {
     /// p-value: the probability of a change at least this large by chance alone.
     pub p: Option<f64>,
     /// Effective sample size of the first recording: the number of independent pieces with the same precision for this
-    /// metric.
+    /// figure.
     pub effective_before: Option<f64>,
     /// Effective sample size of the second recording.
     pub effective_after: Option<f64>,
@@ -58,9 +58,9 @@ pub enum ChangeVerdict {
     Worse,
     /// Significantly less of a cost.
     Better,
-    /// Significantly more of a metric that is neither good nor bad.
+    /// Significantly more of a figure that is neither good nor bad.
     More,
-    /// Significantly less of such a metric.
+    /// Significantly less of such a figure.
     Less,
     /// The change may be by chance.
     NoSignificantChange,
@@ -126,7 +126,7 @@ fn six_figures(value: f64) -> f64 {
 pub(super) struct Comparer<'a> {
     before: Party<'a>,
     after: Party<'a>,
-    confidence: Confidence,
+    confidence: ConfidenceQuantile,
 }
 
 /// Combines statements about one or both recordings, each with the name of its recording unless both say the same.
@@ -140,7 +140,7 @@ fn on_sides(before: Option<String>, after: Option<String>) -> Option<String> {
 
 impl<'a> Comparer<'a> {
     pub(super) fn new(before: Party<'a>, after: Party<'a>, confidence: f64) -> Self {
-        Self { before, after, confidence: Confidence::of(confidence) }
+        Self { before, after, confidence: ConfidenceQuantile::of(confidence) }
     }
 
     pub(super) const fn parties(&self) -> (&Party<'a>, &Party<'a>) {
@@ -154,7 +154,7 @@ impl<'a> Comparer<'a> {
     /// The host's figures, not judged yet.
     pub(super) fn host(&self) -> Vec<Change> {
         let (before, after) = self.sides();
-        self.changes(Subject::Host, &ComparedFigure::of_host(), &before.host, &after.host)
+        self.changes(ComparedSubject::Host, &ComparedFigure::of_host(), &before.host, &after.host)
     }
 
     /// A cgroup's figures, not judged yet.
@@ -163,12 +163,12 @@ impl<'a> Comparer<'a> {
         before: &Series<{ Amount::OF_CGROUP }>,
         after: &Series<{ Amount::OF_CGROUP }>,
     ) -> Vec<Change> {
-        self.changes(Subject::Cgroup, &ComparedFigure::of_cgroup(), before, after)
+        self.changes(ComparedSubject::Cgroup, &ComparedFigure::of_cgroup(), before, after)
     }
 
     fn changes<const N: usize>(
         &self,
-        subject: Subject,
+        subject: ComparedSubject,
         figures: &[ComparedFigure],
         before: &Series<N>,
         after: &Series<N>,
@@ -185,9 +185,9 @@ impl<'a> Comparer<'a> {
     fn change<const N: usize>(&self, made: &Made, before: &View<'_, N>, after: &View<'_, N>) -> Change {
         let figure = |view: &View<'_, N>| view.figure(made).filter(|_| view.is_measured(made));
         let mut change = Change {
-            name: made.name,
-            label: made.label,
-            unit: made.unit,
+            name: made.derived.name,
+            label: made.derived.label,
+            unit: made.derived.unit,
             before: figure(before),
             after: figure(after),
             change: None,
@@ -222,7 +222,7 @@ impl<'a> Comparer<'a> {
                 change.verdict = ChangeVerdict::NotEnoughIntervals;
                 let (before, after, least) = (of_before.effective, of_after.effective, Drawn::LEAST);
                 change.missing = Some(if of_before.is_enough() && of_after.is_enough() {
-                    format!("most metrics of the host have an effective sample size below {least}")
+                    format!("most figures of the host have an effective sample size below {least}")
                 } else {
                     format!("effective sample size: {before:.1} before, {after:.1} after; at least {least} is needed")
                 });
@@ -244,7 +244,7 @@ impl<'a> Comparer<'a> {
             .or_else(|| on_sides(none(before), none(after)))
     }
 
-    fn ways_differ(&self, way: Way) -> Option<String> {
+    fn ways_differ(&self, way: CostKind) -> Option<String> {
         let (before, after) = (self.before.side.ways(way), self.after.side.ways(way));
         let mut all: Vec<_> = before.union(after).collect();
         all.sort_unstable();

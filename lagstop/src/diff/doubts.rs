@@ -1,12 +1,9 @@
 //! What makes a comparison doubtful.
 
-use super::{
-    Change, DiffSide,
-    figure::{ComparedFigure, Subject},
-};
+use super::{Change, DiffSide};
 use crate::{
-    model::{GroupBy, Hook, HookState, Lost, Measure, Session},
-    units::show_cpus,
+    model::{Derived, GroupBy, Hook, HookState, Lost, Measure, Session},
+    units::{percent, show_cpus},
 };
 
 /// From this relative change of utilisation on, the load counts as different.
@@ -89,15 +86,14 @@ fn ways<'a>(before: &'a Session, after: &'a Session) -> impl Iterator<Item = (&'
 }
 
 fn load(host: &[Change]) -> Option<String> {
-    let name = ComparedFigure::CpuUtilisation.made(Subject::Host).name;
-    let utilisation = host.iter().find(|change| change.name == name)?;
+    let utilisation = host.iter().find(|change| change.name == Derived::CPU_UTILISATION.name)?;
     let (then, now) = utilisation.before.zip(utilisation.after)?;
     let is_another = utilisation.verdict.is_significant() && (now - then).abs() > LOAD_MATTERS * then;
     is_another.then(|| {
         format!(
-            "The load differs: CPU utilisation was {:.1} % before and {:.1} % after. The changes include its effect.",
-            then * 100.0,
-            now * 100.0
+            "The load differs: CPU utilisation was {} before and {} after. The changes include its effect.",
+            percent(then),
+            percent(now)
         )
     })
 }

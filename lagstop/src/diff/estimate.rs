@@ -25,7 +25,7 @@ pub(super) struct Estimate {
 
 /// How sure an interval shall be.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Confidence {
+pub(super) struct ConfidenceQuantile {
     /// The probability that is left to chance.
     alpha: f64,
     /// The normal distribution's quantile of it.
@@ -41,7 +41,7 @@ impl Drawn<'_> {
     }
 }
 
-impl Confidence {
+impl ConfidenceQuantile {
     pub(super) fn of(confidence: f64) -> Self {
         let alpha = (1.0 - confidence).clamp(1e-9, 1.0);
         Self { alpha, normal: student::normal_quantile(alpha) }
@@ -103,7 +103,7 @@ mod tests {
         let (a, of_a, one) = drawn(&before, 1);
         let (b, of_b, other) = drawn(&after, 2);
         let side = |figures, variance| Drawn { figures, variance, effective: 8.0 };
-        let estimate = Confidence::of(0.95).estimate(b - a, side(&one, of_a), side(&other, of_b)).unwrap();
+        let estimate = ConfidenceQuantile::of(0.95).estimate(b - a, side(&one, of_a), side(&other, of_b)).unwrap();
         // Welch: t = 4.44; with 7.0 degrees of freedom p = 0.0030, interval 1.64 to 5.38.
         assert!((1.5..1.8).contains(&estimate.low) && (5.2..5.5).contains(&estimate.high), "{estimate:?}");
         assert!((0.0029..0.0032).contains(&estimate.p), "{estimate:?}");
@@ -114,7 +114,7 @@ mod tests {
         let (_, variance, figures) = drawn(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], 1);
         let enough = Drawn { figures: &figures, variance, effective: 8.0 };
         let few = Drawn { effective: 7.9, ..enough };
-        let sure = Confidence::of(0.95);
+        let sure = ConfidenceQuantile::of(0.95);
         assert!(sure.estimate(0.0, enough, enough).is_some());
         assert_eq!([(enough, few), (few, enough)].map(|(before, after)| sure.estimate(0.0, before, after)), [None; 2]);
         let nothing = Drawn { figures: &[None, None, None], ..enough };
@@ -125,7 +125,7 @@ mod tests {
     fn what_never_varies_is_sure() {
         let (_, variance, figures) = drawn(&[2.0; 9], 1);
         let same = Drawn { figures: &figures, variance, effective: 9.0 };
-        let sure = Confidence::of(0.95);
+        let sure = ConfidenceQuantile::of(0.95);
         assert_eq!(sure.estimate(0.0, same, same), Some(Estimate { low: 0.0, high: 0.0, p: 1.0 }));
     }
 }

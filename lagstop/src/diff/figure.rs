@@ -1,10 +1,7 @@
 //! The figures that are compared, and of which sums each is the ratio.
 
 use super::series::Amount;
-use crate::{
-    model::{Counter, FileCounters, Measure},
-    units::Unit,
-};
+use crate::model::{Counter, Derived, FileCounters, Measure};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ComparedFigure {
@@ -31,14 +28,14 @@ pub(super) enum ComparedFigure {
 
 /// Whose figures are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Subject {
+pub(super) enum ComparedSubject {
     Host,
     Cgroup,
 }
 
 /// Method by which a cost was measured. It must be the same on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum CostKind {
     SwitchCost,
     PickFunction,
 }
@@ -46,17 +43,14 @@ pub(super) enum Way {
 /// What a figure is made of: `factor` × Σ `part` / Σ `whole`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Made {
-    /// Its name in JSON; stable.
-    pub name: &'static str,
-    /// For people.
-    pub label: &'static str,
-    pub unit: Unit,
+    /// What it is called, and its formula: the words for `part` / `whole`.
+    pub derived: Derived,
     pub part: Amount,
     pub whole: Amount,
     pub factor: f64,
     /// What it comes from, where that is not always measured.
     pub comes_from: Option<Measure>,
-    pub way: Option<Way>,
+    pub way: Option<CostKind>,
     /// Is less of it better? Otherwise it says how much was to be done.
     pub less_is_better: bool,
 }
@@ -104,139 +98,84 @@ impl ComparedFigure {
         matches!(self, Self::File { .. }) || Self::CAUSES.contains(&self)
     }
 
-    pub(super) fn made(self, subject: Subject) -> Made {
+    pub(super) fn made(self, subject: ComparedSubject) -> Made {
         const PER_SECOND: f64 = 1e9;
-        let work = Made {
-            name: "",
-            label: "",
-            unit: Unit::Share,
-            part: Amount::BUSY,
-            whole: Amount::CAPACITY,
+        let work = |derived, part, whole| Made {
+            derived,
+            part,
+            whole,
             factor: 1.0,
             comes_from: None,
             way: None,
             less_is_better: false,
         };
-        let price = Made { less_is_better: true, ..work };
-        let cost = Made { comes_from: Some(Measure::SwitchCost), way: Some(Way::SwitchCost), ..price };
-        let cause = Made { unit: Unit::Tasks, whole: Amount::DURATION, comes_from: Some(Measure::Blame), ..price };
+        let price = |from, derived, part, whole| Made {
+            comes_from: Some(from),
+            less_is_better: true,
+            ..work(derived, part, whole)
+        };
+        let cost = |derived, part, whole| Made {
+            way: Some(CostKind::SwitchCost),
+            ..price(Measure::SwitchCost, derived, part, whole)
+        };
         match self {
-            Self::Overhead => {
-                let made = Made { name: "overhead", label: "overhead", part: Amount::SWITCH_COST, ..cost };
-                match subject {
-                    Subject::Host => made,
-                    Subject::Cgroup => Made { unit: Unit::Cores, whole: Amount::DURATION, ..made },
-                }
-            }
-            Self::MeanSwitchCost => Made {
-                name: "mean_switch_cost",
-                label: "mean switch cost",
-                unit: Unit::Ns,
-                part: Amount::SWITCHING,
-                whole: Amount::SWITCHES,
-                ..cost
+            Self::Overhead => match subject {
+                ComparedSubject::Host => cost(Derived::OVERHEAD, Amount::SWITCH_COST, Amount::CAPACITY),
+                ComparedSubject::Cgroup => cost(Derived::CGROUP_OVERHEAD, Amount::SWITCH_COST, Amount::DURATION),
             },
+            Self::MeanSwitchCost => cost(Derived::MEAN_SWITCH_COST, Amount::SWITCHING, Amount::SWITCHES),
             Self::PickFunctionCost => Made {
-                name: "pick_function_cost",
-                label: "pick function",
-                unit: Unit::Ns,
-                part: Amount::PICK_FUNCTION,
-                whole: Amount::SWITCHES,
-                comes_from: Some(Measure::Pick),
-                way: Some(Way::PickFunction),
-                ..price
+                way: Some(CostKind::PickFunction),
+                ..price(Measure::Pick, Derived::PICK_FUNCTION_COST, Amount::PICK_FUNCTION, Amount::SWITCHES)
             },
             Self::SwitchRate => Made {
-                name: "switch_rate",
-                label: "switches",
-                unit: Unit::PerSecond,
-                part: Amount::SWITCHES,
-                whole: Amount::DURATION,
                 factor: PER_SECOND,
                 comes_from: Some(Measure::Switches),
-                ..work
+                ..work(Derived::SWITCH_RATE, Amount::SWITCHES, Amount::DURATION)
             },
-            Self::Cpu => Made {
-                name: "cpu",
-                label: "CPU time",
-                unit: Unit::Cores,
-                part: Amount::CPU_TIME,
-                whole: Amount::DURATION,
-                ..work
-            },
-            Self::WaitPerCpu => Made {
-                name: "wait_per_cpu",
-                label: "wait per CPU time",
-                unit: Unit::Factor,
-                part: Amount::RUNQ_WAIT,
-                whole: Amount::CPU_TIME,
-                comes_from: Some(Measure::RunqWait),
-                ..price
-            },
-            Self::MeanWait => Made {
-                name: "mean_wait",
-                label: "mean run-queue wait",
-                unit: Unit::Ns,
-                part: Amount::RUNQ_WAIT,
-                whole: Amount::RUNQ_WAITS,
-                comes_from: Some(Measure::RunqWait),
-                ..price
-            },
+            Self::Cpu => work(Derived::CPU, Amount::CPU_TIME, Amount::DURATION),
+            Self::WaitPerCpu => price(Measure::RunqWait, Derived::WAIT_PER_CPU, Amount::RUNQ_WAIT, Amount::CPU_TIME),
+            Self::MeanWait => price(Measure::RunqWait, Derived::MEAN_WAIT, Amount::RUNQ_WAIT, Amount::RUNQ_WAITS),
             Self::MigrationRate => Made {
-                name: "migration_rate",
-                label: "migrations",
-                unit: Unit::PerSecond,
-                part: Amount::MIGRATIONS,
-                whole: Amount::DURATION,
                 factor: PER_SECOND,
-                comes_from: Some(Measure::Migrations),
-                ..price
+                ..price(Measure::Migrations, Derived::MIGRATION_RATE, Amount::MIGRATIONS, Amount::DURATION)
             },
-            Self::MeanAcceptWait => Made {
-                name: "mean_accept_wait",
-                label: "mean accept wait",
-                unit: Unit::Ns,
-                part: Amount::ACCEPT_WAIT,
-                whole: Amount::ACCEPTS,
-                comes_from: Some(Measure::Accept),
-                ..price
-            },
-            Self::WaitBehind => Made {
-                name: "waiting_behind_others",
-                label: "waiting behind other cgroups",
-                part: Amount::WAIT_BEHIND,
-                ..cause
-            },
-            Self::WaitSelf => Made {
-                name: "waiting_behind_itself",
-                label: "waiting behind its own threads",
-                part: Amount::WAIT_SELF,
-                ..cause
-            },
-            Self::WaitThrottled => Made {
-                name: "waiting_for_quota",
-                label: "waiting for its quota",
-                part: Amount::WAIT_THROTTLED,
-                ..cause
-            },
+            Self::MeanAcceptWait => {
+                price(Measure::Accept, Derived::MEAN_ACCEPT_WAIT, Amount::ACCEPT_WAIT, Amount::ACCEPTS)
+            }
+            Self::WaitBehind => {
+                price(Measure::Blame, Derived::WAITING_BEHIND_OTHERS, Amount::WAIT_BEHIND, Amount::DURATION)
+            }
+            Self::WaitSelf => {
+                price(Measure::Blame, Derived::WAITING_BEHIND_ITSELF, Amount::WAIT_SELF, Amount::DURATION)
+            }
+            Self::WaitThrottled => {
+                price(Measure::Blame, Derived::WAITING_FOR_QUOTA, Amount::WAIT_THROTTLED, Amount::DURATION)
+            }
             Self::File { counter, place } => Made {
-                name: counter.name.trim_end_matches("_ns"),
-                label: counter.column.map_or(counter.name, |column| column.name),
-                part: Amount::file(place),
-                whole: Amount::file_time(place),
-                ..price
+                less_is_better: true,
+                ..work(Derived::of_time(counter), Amount::file(place), Amount::file_time(place))
             },
-            Self::CpuUtilisation => Made { name: "cpu_utilisation", label: "CPU utilisation", ..work },
+            Self::CpuUtilisation => work(Derived::CPU_UTILISATION, Amount::BUSY, Amount::CAPACITY),
             Self::EffectiveUtilisation => Made {
-                name: "effective_utilisation",
-                label: "effective utilisation",
-                part: Amount::WORK,
                 comes_from: Some(Measure::SwitchCost),
-                way: Some(Way::SwitchCost),
-                ..work
+                way: Some(CostKind::SwitchCost),
+                ..work(Derived::EFFECTIVE_UTILISATION, Amount::WORK, Amount::CAPACITY)
             },
         }
     }
+}
+
+/// All figures for the docs, and of whom.
+pub(crate) fn reference() -> Vec<(&'static str, Derived)> {
+    let host = ComparedFigure::of_host().into_iter().map(|figure| figure.made(ComparedSubject::Host).derived);
+    let cgroup: Vec<Derived> =
+        ComparedFigure::of_cgroup().into_iter().map(|figure| figure.made(ComparedSubject::Cgroup).derived).collect();
+    let mut all: Vec<(&str, Derived)> =
+        host.map(|derived| (if cgroup.contains(&derived) { "host, cgroups" } else { "host" }, derived)).collect();
+    let of_cgroup = cgroup.into_iter().filter(|derived| all.iter().all(|(_, host)| host != derived));
+    all.extend(of_cgroup.map(|derived| ("cgroups", derived)).collect::<Vec<_>>());
+    all
 }
 
 impl Amount {

@@ -3,7 +3,7 @@
 use super::{
     DiffSettings, DiffSide,
     estimate::Drawn,
-    figure::{ComparedFigure, Made, Subject},
+    figure::{ComparedFigure, ComparedSubject, Made},
     series::{Amount, Series},
 };
 use crate::{
@@ -35,7 +35,7 @@ pub(super) struct View<'a, const N: usize> {
 impl<'a> Party<'a> {
     pub(super) fn new(side: &'a DiffSide, settings: &DiffSettings, random: Random) -> Self {
         let of_host = ComparedFigure::OF_HOST.iter().filter_map(|figure| {
-            let residuals = residuals(&figure.made(Subject::Host), side, &side.host)?;
+            let residuals = residuals(&figure.made(ComparedSubject::Host), side, &side.host)?;
             let found = Autocorrelation::of(&residuals.values);
             Some((found.time, found.effective(residuals.known)))
         });

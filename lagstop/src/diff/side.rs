@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    figure::Way,
+    figure::CostKind,
     pieces::Pieces,
     series::{self, Amount, Series},
 };
@@ -119,10 +119,10 @@ impl DiffSide {
         by_name
     }
 
-    pub(super) const fn ways(&self, way: Way) -> &Ways {
+    pub(super) const fn ways(&self, way: CostKind) -> &Ways {
         match way {
-            Way::SwitchCost => &self.switch_cost_ways,
-            Way::PickFunction => &self.pick_function_ways,
+            CostKind::SwitchCost => &self.switch_cost_ways,
+            CostKind::PickFunction => &self.pick_function_ways,
         }
     }
 

@@ -1,10 +1,6 @@
 use proptest::prelude::*;
 
-use super::{
-    figure::{ComparedFigure, Subject},
-    fixture::*,
-    *,
-};
+use super::{fixture::*, *};
 use crate::model::{Interval, Lost, Nanos, Totals};
 
 const QUICK: DiffSettings = DiffSettings { confidence: 0.95, resamples: 300, seed: 1 };
@@ -423,18 +419,6 @@ proptest! {
                 prop_assert!(change.low.is_none_or(|low| low <= change.change.unwrap()), "{change:?}");
                 prop_assert!(change.p.is_none_or(|p| (0.0..=1.0).contains(&p)), "{change:?}");
             }
-        }
-    }
-}
-
-#[test]
-fn the_docs_list_every_figure() {
-    let docs = include_str!("../../../docs/diff.md");
-    for (figures, subject) in
-        [(ComparedFigure::of_host(), Subject::Host), (ComparedFigure::of_cgroup(), Subject::Cgroup)]
-    {
-        for name in figures.into_iter().map(|figure| figure.made(subject).name) {
-            assert!(docs.contains(&format!("`{name}`")), "docs/diff.md lacks {name}");
         }
     }
 }

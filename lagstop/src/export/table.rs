@@ -13,7 +13,7 @@ use crate::{
 
 /// What a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
+pub enum TableKind {
     /// A cgroup in an interval.
     Cgroups,
     /// The host in an interval.
@@ -24,7 +24,7 @@ pub enum Table {
     Listeners,
 }
 
-impl Table {
+impl TableKind {
     /// A row that has all columns.
     pub(super) fn columns(self) -> Row {
         let mut row = Row::default();

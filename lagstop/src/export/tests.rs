@@ -47,7 +47,7 @@ impl Write for Shared {
     }
 }
 
-fn exported(table: Table, format: Format) -> Vec<u8> {
+fn exported(table: TableKind, format: TableFormat) -> Vec<u8> {
     let output = Shared::default();
     export(&mut recorded(), table, format, output.clone(), |_, _| {}).unwrap();
     let bytes = output.0.lock().unwrap();
@@ -55,22 +55,22 @@ fn exported(table: Table, format: Format) -> Vec<u8> {
 }
 
 /// The rows of a table by the names of their columns.
-fn csv(table: Table) -> Vec<std::collections::HashMap<String, String>> {
-    let bytes = exported(table, Format::Csv);
+fn csv(table: TableKind) -> Vec<std::collections::HashMap<String, String>> {
+    let bytes = exported(table, TableFormat::Csv);
     ::csv::Reader::from_reader(&*bytes).deserialize().map(Result::unwrap).collect()
 }
 
 #[test]
 fn names_do_no_harm_in_a_spreadsheet_or_a_terminal() {
-    let rows = csv(Table::Cgroups);
+    let rows = csv(TableKind::Cgroups);
     assert_eq!(rows[0]["name"], "'=1+1,\"x\"\u{fffd}");
     assert_eq!(rows[0]["path"], "/a\u{fffd}");
-    assert!(!exported(Table::Cgroups, Format::Csv).contains(&0x1b));
+    assert!(!exported(TableKind::Cgroups, TableFormat::Csv).contains(&0x1b));
 }
 
 #[test]
 fn what_was_not_measured_is_empty_and_times_are_absolute() {
-    let rows = csv(Table::Cgroups);
+    let rows = csv(TableKind::Cgroups);
     assert_eq!(rows[0]["time"], "2026-08-03T10:00:00.000Z");
     assert_eq!((&*rows[0]["throttled_ns"], &*rows[0]["merged"]), ("", "0"));
     assert_eq!((&*rows[0]["switch_cost_count"], &*rows[0]["accept_wait_count"]), ("100", ""));
@@ -80,22 +80,22 @@ fn what_was_not_measured_is_empty_and_times_are_absolute() {
     assert_eq!((&*rows[0]["waits_behind_worst_path"], &*rows[1]["waits_behind_worst_path"]), (&*rows[1]["path"], ""));
     let nanos = |name: &str| rows[0][name].parse::<u64>().unwrap();
     assert_eq!(nanos("waits_behind_worst_ns"), nanos("wait_behind_ns"));
-    assert_eq!(csv(Table::Host).len(), 3);
-    assert_eq!(csv(Table::Cpus)[2]["seq"], "2");
-    assert_eq!(csv(Table::Listeners)[0]["address"], "[::1]:80");
+    assert_eq!(csv(TableKind::Host).len(), 3);
+    assert_eq!(csv(TableKind::Cpus)[2]["seq"], "2");
+    assert_eq!(csv(TableKind::Listeners)[0]["address"], "[::1]:80");
 }
 
 #[test]
 fn both_formats_say_the_same_and_parquet_has_names_as_they_are() {
     let mut file = tempfile::tempfile().unwrap();
-    file.write_all(&exported(Table::Cgroups, Format::Parquet)).unwrap();
+    file.write_all(&exported(TableKind::Cgroups, TableFormat::Parquet)).unwrap();
     let reader = SerializedFileReader::new(file).unwrap();
     let metadata = reader.metadata().file_metadata();
     assert_eq!(metadata.created_by(), Some(concat!("lagstop ", env!("CARGO_PKG_VERSION"))));
     assert!(metadata.key_value_metadata().unwrap()[0].value.as_ref().unwrap().contains("node-7"));
     let names: Vec<String> = metadata.schema().get_fields().iter().map(|field| field.name().to_owned()).collect();
     let place = |name: &str| names.iter().position(|other| other == name).unwrap();
-    let rows = csv(Table::Cgroups);
+    let rows = csv(TableKind::Cgroups);
     let mut count = 0;
     for (row, expected) in reader.get_row_iter(None).unwrap().map(Result::unwrap).zip(&rows) {
         assert_eq!(row.get_ulong(place("pick_ns")).unwrap().to_string(), expected["pick_ns"]);
@@ -112,10 +112,10 @@ fn no_interval_makes_an_empty_table() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut writer = Writer::to_file(file.reopen().unwrap());
     writer.write(&Line::Header { schema: SCHEMA, session: fixture::session() }).unwrap();
-    for (format, begins) in [(Format::Csv, &b"time,seq"[..]), (Format::Parquet, b"PAR1")] {
+    for (format, begins) in [(TableFormat::Csv, &b"time,seq"[..]), (TableFormat::Parquet, b"PAR1")] {
         let path = tempfile::NamedTempFile::new().unwrap();
         let mut reader = Reader::open(file.path()).unwrap();
-        export(&mut reader, Table::Host, format, path.reopen().unwrap(), |_, _| {}).unwrap();
+        export(&mut reader, TableKind::Host, format, path.reopen().unwrap(), |_, _| {}).unwrap();
         let mut written = Vec::new();
         File::open(path.path()).unwrap().read_to_end(&mut written).unwrap();
         assert!(written.starts_with(begins));
@@ -148,10 +148,10 @@ fn nothing_is_left_out() {
     let cpu = Cpu { crowd: vec![Crowding::default()], ..Cpu::default() };
     let json = |value: serde_json::Result<serde_json::Value>| value.unwrap().as_object().unwrap().clone();
     for (table, of) in [
-        (Table::Cgroups, json(serde_json::to_value(cgroup))),
-        (Table::Host, json(serde_json::to_value(whole))),
-        (Table::Cpus, json(serde_json::to_value(cpu))),
-        (Table::Listeners, json(serde_json::to_value(listener))),
+        (TableKind::Cgroups, json(serde_json::to_value(cgroup))),
+        (TableKind::Host, json(serde_json::to_value(whole))),
+        (TableKind::Cpus, json(serde_json::to_value(cpu))),
+        (TableKind::Listeners, json(serde_json::to_value(listener))),
     ] {
         let columns: Vec<String> = table.columns().cells().iter().map(Cell::column).collect();
         for (name, value) in of.iter().chain(&json(serde_json::to_value(<Interval>::default()))) {

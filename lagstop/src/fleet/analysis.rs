@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Bin, Gathered, Knee, NodeMetric, Packing, Point, Prediction, Table, Window, WorkloadFigures,
+    AssumedEffect, Bin, Gathered, Knee, NodeMetric, NodeStep, NodeTable, Packing, Window, WorkloadFigures,
     curve::{NoCurve, bins, bins_of, spread},
     draws::Draw,
     fluctuation::memory,
@@ -25,7 +25,7 @@ pub struct FleetSettings {
     /// Limit of CPU utilisation, as a share. `None`: 0.8, or the current utilisation if that is higher.
     pub utilisation_limit: Option<f64>,
     /// Assumed effect of LAGS.
-    pub prediction: Prediction,
+    pub prediction: AssumedEffect,
     /// Number of resamples of nodes and blocks of steps, for intervals.
     pub draws: u32,
     /// Seed of the random draws.
@@ -34,7 +34,7 @@ pub struct FleetSettings {
 
 impl Default for FleetSettings {
     fn default() -> Self {
-        Self { wait_limit: None, utilisation_limit: None, prediction: Prediction::default(), draws: 200, seed: 1 }
+        Self { wait_limit: None, utilisation_limit: None, prediction: AssumedEffect::default(), draws: 200, seed: 1 }
     }
 }
 
@@ -63,7 +63,7 @@ pub struct Analysis {
     pub packing_missing: Option<String>,
     /// A sample of the node-steps, for charts.
     #[serde(skip)]
-    pub points: Vec<Point>,
+    pub points: Vec<NodeStep>,
 }
 
 /// All nodes, on average over the steps with data.
@@ -204,7 +204,7 @@ impl Analysis {
         Self::of(&gathered.table, gathered.workloads.ranked(), settings)
     }
 
-    pub(super) fn of(table: &Table, workloads: Vec<WorkloadFigures>, settings: &FleetSettings) -> Self {
+    pub(super) fn of(table: &NodeTable, workloads: Vec<WorkloadFigures>, settings: &FleetSettings) -> Self {
         let steps: Vec<StepFigures> = (0..table.window().steps).map(|step| step_figures(table, step)).collect();
         let full = samples_of_best(table);
         let mut nodes: Vec<NodeFigures> =
@@ -233,12 +233,12 @@ impl Analysis {
 }
 
 /// Cores lost on a node in a step. Computed from the share, if the server only has that.
-fn lost(table: &Table, node: usize, step: usize) -> Option<f64> {
+fn lost(table: &NodeTable, node: usize, step: usize) -> Option<f64> {
     let get = |figure| table.get(node, step, figure);
     get(NodeMetric::CoresLost).or_else(|| Some(get(NodeMetric::Overhead)? * get(NodeMetric::Cpus)?))
 }
 
-fn step_figures(table: &Table, step: usize) -> StepFigures {
+fn step_figures(table: &NodeTable, step: usize) -> StepFigures {
     let mut figures =
         StepFigures { time: table.window().time(step), nodes: 0, cpus: 0.0, cores_lost: None, active: None };
     let add = |sum: &mut Option<f64>, value: Option<f64>| {
@@ -257,7 +257,7 @@ fn step_figures(table: &Table, step: usize) -> StepFigures {
 }
 
 /// In each step, the samples of the node that the server has the most samples of. 1 if these are unknown.
-fn samples_of_best(table: &Table) -> Vec<f64> {
+fn samples_of_best(table: &NodeTable) -> Vec<f64> {
     let samples = |node, step| match table.has(NodeMetric::Samples) {
         true => table.get(node, step, NodeMetric::Samples),
         false => table.get(node, step, NodeMetric::Cpus).map(|_| 1.0),
@@ -267,7 +267,7 @@ fn samples_of_best(table: &Table) -> Vec<f64> {
         .collect()
 }
 
-fn node_figures(table: &Table, node: usize, full: &[f64]) -> NodeFigures {
+fn node_figures(table: &NodeTable, node: usize, full: &[f64]) -> NodeFigures {
     let mean = |figure| table.mean(node, figure);
     let steps = table.window().steps;
     let means = |of: &dyn Fn(usize) -> Option<f64>| {
@@ -305,7 +305,7 @@ fn node_figures(table: &Table, node: usize, full: &[f64]) -> NodeFigures {
     }
 }
 
-fn totals(table: &Table, steps: &[StepFigures]) -> FleetTotals {
+fn totals(table: &NodeTable, steps: &[StepFigures]) -> FleetTotals {
     let with_data = steps.iter().filter(|step| step.nodes > 0).count() as f64;
     if with_data == 0.0 {
         return FleetTotals::default();
@@ -347,7 +347,7 @@ fn totals(table: &Table, steps: &[StepFigures]) -> FleetTotals {
     }
 }
 
-fn gaps(table: &Table, steps: &[StepFigures], nodes: &[NodeFigures]) -> Gaps {
+fn gaps(table: &NodeTable, steps: &[StepFigures], nodes: &[NodeFigures]) -> Gaps {
     let covered = |node: &NodeFigures| node.coverage.unwrap_or(0.0);
     let mut thin: Vec<Thin> = nodes
         .iter()
@@ -376,8 +376,8 @@ fn gaps(table: &Table, steps: &[StepFigures], nodes: &[NodeFigures]) -> Gaps {
 
 /// The effect of density, and the number of nodes that follows from it.
 fn curves(
-    table: &Table,
-    points: &[Point],
+    table: &NodeTable,
+    points: &[NodeStep],
     settings: &FleetSettings,
 ) -> (Result<Densities, NoCurve>, Result<Packing, NoPacking>) {
     let nodes = table.nodes().len();
@@ -414,7 +414,7 @@ mod tests {
     use super::*;
     use crate::fleet::fixture;
 
-    fn of(table: &Table) -> Analysis {
+    fn of(table: &NodeTable) -> Analysis {
         Analysis::of(table, Vec::new(), &FleetSettings { draws: 100, ..FleetSettings::default() })
     }
 
@@ -467,7 +467,7 @@ mod tests {
 
     #[test]
     fn of_nothing_nothing_is_said() {
-        let analysis = of(&Table::new(fixture::window()));
+        let analysis = of(&NodeTable::new(fixture::window()));
         assert_eq!((analysis.totals, analysis.nodes.len(), analysis.packing), (FleetTotals::default(), 0, None));
         assert!(analysis.density_missing.unwrap().contains("there are 0"));
     }

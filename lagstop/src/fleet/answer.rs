@@ -23,19 +23,19 @@ pub(super) struct Answer<T> {
 /// What a range query gives.
 #[derive(Debug, Deserialize)]
 pub(super) struct Matrix {
-    pub result: Vec<Series>,
+    pub result: Vec<PrometheusSeries>,
 }
 
 /// A series with its samples.
 #[derive(Debug, Deserialize)]
-pub(super) struct Series {
+pub(super) struct PrometheusSeries {
     #[serde(default)]
     pub metric: HashMap<String, String>,
     #[serde(default)]
-    pub values: Vec<Sample>,
+    pub values: Vec<PrometheusSample>,
 }
 
-impl Series {
+impl PrometheusSeries {
     /// A label's value; none is the same as an empty one.
     pub(super) fn label(&self, name: &str) -> &str {
         self.metric.get(name).map_or("", String::as_str)
@@ -44,7 +44,7 @@ impl Series {
 
 /// Time in seconds since 1970, and value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Sample(pub f64, pub f64);
+pub(super) struct PrometheusSample(pub f64, pub f64);
 
 /// Whether it is an answer with series, or with names. For fuzzing.
 #[doc(hidden)]
@@ -54,19 +54,19 @@ pub fn check_answer(body: &[u8]) -> bool {
 }
 
 /// `[time, "value"]`; values are strings, so that they can be `NaN` and `+Inf`. What is neither is no number.
-impl<'de> Deserialize<'de> for Sample {
+impl<'de> Deserialize<'de> for PrometheusSample {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Pair;
         impl<'de> Visitor<'de> for Pair {
-            type Value = Sample;
+            type Value = PrometheusSample;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a time and a value")
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Sample, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<PrometheusSample, A::Error> {
                 let time = seq.next_element::<f64>()?.unwrap_or(f64::NAN);
                 let value = seq.next_element::<Number>()?.map_or(f64::NAN, |number| number.0);
                 while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Sample(time, value))
+                Ok(PrometheusSample(time, value))
             }
         }
         deserializer.deserialize_seq(Pair)

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use thiserror::Error;
 
-use super::{Point, draws::Draw};
+use super::{NodeStep, draws::Draw};
 
 /// Points per bin, and the fewest and the most bins.
 const POINTS: usize = 8;
@@ -63,7 +63,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, point: &Point, times: f64) {
+    fn add(&mut self, point: &NodeStep, times: f64) {
         self.count += times;
         self.cpus += times * point.cpus;
         self.active += times * point.active;
@@ -93,8 +93,8 @@ pub(super) fn bins_of(points: usize) -> usize {
 
 /// Bins of about as many points each, the emptiest first; each point counts as often as it was drawn. `points` are in the
 /// order of their density.
-pub(super) fn bins(points: &[Point], draw: &Draw, bins: usize) -> Vec<Bin> {
-    let times = |point: &Point| draw.times(point);
+pub(super) fn bins(points: &[NodeStep], draw: &Draw, bins: usize) -> Vec<Bin> {
+    let times = |point: &NodeStep| draw.times(point);
     let total: f64 = points.iter().map(times).sum();
     let mut all = Vec::with_capacity(bins);
     let mut sums = Sums::default();
@@ -115,7 +115,7 @@ pub(super) fn bins(points: &[Point], draw: &Draw, bins: usize) -> Vec<Bin> {
 }
 
 /// Fails with the reason if there is no curve: too few nodes or points, nothing ran, or densities are too similar.
-pub(super) fn spread(points: &[Point], bins: &[Bin], nodes: usize) -> Result<(), NoCurve> {
+pub(super) fn spread(points: &[NodeStep], bins: &[Bin], nodes: usize) -> Result<(), NoCurve> {
     if nodes < FEWEST_NODES {
         return Err(NoCurve::FewNodes { nodes });
     }
@@ -184,13 +184,21 @@ impl Curve {
 mod tests {
     use super::*;
 
-    fn point(node: usize, density: f64, overhead: f64) -> Point {
-        Point { node, step: 0, cpus: 2.0, active: 2.0 * density, overhead, utilisation: 0.5, wait: Some(density / 1e3) }
+    fn point(node: usize, density: f64, overhead: f64) -> NodeStep {
+        NodeStep {
+            node,
+            step: 0,
+            cpus: 2.0,
+            active: 2.0 * density,
+            overhead,
+            utilisation: 0.5,
+            wait: Some(density / 1e3),
+        }
     }
 
     #[test]
     fn bins_hold_about_as_much_each_and_lose_nothing() {
-        let points: Vec<Point> = (1..=100).map(|n| point(n % 10, n as f64, n as f64 / 1e3)).collect();
+        let points: Vec<NodeStep> = (1..=100).map(|n| point(n % 10, n as f64, n as f64 / 1e3)).collect();
         let all = bins(&points, &Draw::all(10, 1), 8);
         assert_eq!((all.len(), all.iter().map(|bin| bin.count).sum::<u64>()), (8, 100));
         assert!(all.iter().all(|bin| (12..=13).contains(&bin.count)));
@@ -206,14 +214,14 @@ mod tests {
 
     #[test]
     fn alike_is_not_enough() {
-        let alike: Vec<Point> = (0..48).map(|n| point(n % 8, 3.0, 0.1)).collect();
-        let why = |points: &[Point], nodes| {
+        let alike: Vec<NodeStep> = (0..48).map(|n| point(n % 8, 3.0, 0.1)).collect();
+        let why = |points: &[NodeStep], nodes| {
             spread(points, &bins(points, &Draw::all(8, 1), 6), nodes).unwrap_err().to_string()
         };
         assert!(why(&alike, 8).contains("not enough spread: nodes had 3.00 to 3.00"));
         assert!(why(&alike, 1).contains("5 nodes are needed, and there is 1"));
         assert!(why(&alike[..20], 8).contains("24 node-steps"));
-        let apart: Vec<Point> = (0..48).map(|n| point(n % 8, 1.0 + n as f64, 0.1)).collect();
+        let apart: Vec<NodeStep> = (0..48).map(|n| point(n % 8, 1.0 + n as f64, 0.1)).collect();
         assert_eq!(spread(&apart, &bins(&apart, &Draw::all(8, 1), 6), 8), Ok(()));
     }
 

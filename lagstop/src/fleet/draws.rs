@@ -1,6 +1,6 @@
 //! Resamples of the fleet for intervals: nodes with replacement, and steps in blocks.
 
-use super::Point;
+use super::NodeStep;
 use crate::{random::Random, stats::bootstrap};
 
 /// Share of the draws that are inside of an interval.
@@ -23,7 +23,7 @@ impl Draw {
     }
 
     /// How often a node in a step counts.
-    pub(super) fn times(&self, point: &Point) -> f64 {
+    pub(super) fn times(&self, point: &NodeStep) -> f64 {
         let of = |times: &[u16], which: usize| times.get(which).copied().map_or(0.0, f64::from);
         of(&self.nodes, point.node) * of(&self.steps, point.step)
     }

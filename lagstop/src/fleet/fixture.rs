@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{NodeMetric, Table, Window};
+use super::{NodeMetric, NodeTable, Window};
 use crate::random::Random;
 
 /// A day.
@@ -11,7 +11,7 @@ pub(crate) fn window() -> Window {
 }
 
 /// Sets what a node has in every step.
-fn fill(table: &mut Table, node: &str, of: &mut dyn FnMut(usize, NodeMetric) -> f64) {
+fn fill(table: &mut NodeTable, node: &str, of: &mut dyn FnMut(usize, NodeMetric) -> f64) {
     for step in 0..table.window().steps {
         for figure in NodeMetric::ALL {
             let value = of(step, figure);
@@ -41,8 +41,8 @@ fn at(density: f64, figure: NodeMetric, noise: f64) -> f64 {
 }
 
 /// Nodes from 2 to 14 active cgroups per CPU, with some noise.
-pub(crate) fn dense(nodes: usize) -> Table {
-    let mut table = Table::new(window());
+pub(crate) fn dense(nodes: usize) -> NodeTable {
+    let mut table = NodeTable::new(window());
     let mut random = Random::new(7, 0);
     for node in 0..nodes {
         let base = 2.0 + 12.0 * node as f64 / (nodes - 1).max(1) as f64;
@@ -55,8 +55,8 @@ pub(crate) fn dense(nodes: usize) -> Table {
 }
 
 /// Nodes that are all the same: 5 cgroups per CPU, 4 % overhead.
-pub(crate) fn equal(nodes: usize) -> Table {
-    let mut table = Table::new(window());
+pub(crate) fn equal(nodes: usize) -> NodeTable {
+    let mut table = NodeTable::new(window());
     for node in 0..nodes {
         fill(&mut table, &format!("node-{node}"), &mut |_, figure| match figure {
             NodeMetric::Overhead => 0.04,
@@ -69,8 +69,8 @@ pub(crate) fn equal(nodes: usize) -> Table {
 
 /// Ten nodes that are the same, but for what is missing: node 3 has two thirds of its steps, node 5 half of its samples in
 /// half of them, node 7 no costs, node 8 no CPUs, node 2 began anew three times; and nobody has the last step.
-pub(crate) fn with_gaps() -> Table {
-    let mut table = Table::new(window());
+pub(crate) fn with_gaps() -> NodeTable {
+    let mut table = NodeTable::new(window());
     for node in 0..10 {
         fill(&mut table, &format!("node-{node}"), &mut |step, figure| match (node, figure) {
             _ if step == 23 => f64::NAN,

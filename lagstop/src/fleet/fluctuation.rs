@@ -3,7 +3,7 @@
 //! Work can be placed so that nodes have the same mean. It cannot be placed so that a node is always as dense as its mean: what
 //! fluctuates today fluctuates on the planned nodes as well.
 
-use super::{Point, draws::Draw};
+use super::{NodeStep, draws::Draw};
 
 /// Autocorrelation below which nodes are considered to have forgotten earlier steps.
 const FORGOTTEN: f64 = 0.1;
@@ -39,7 +39,7 @@ impl Node {
 
 impl Fluctuation {
     /// Of nodes that resemble themselves for so many steps.
-    pub(super) fn of(points: &[Point], draw: &Draw, memory: f64) -> Self {
+    pub(super) fn of(points: &[NodeStep], draw: &Draw, memory: f64) -> Self {
         let level = level(points, draw);
         let all = nodes(points, draw, &level);
         let known = || all.iter().filter(|node| node.steps > 0.0);
@@ -62,13 +62,13 @@ impl Fluctuation {
     }
 
     /// The density of the node in that step, if its mean were that of the fleet.
-    pub(super) fn evened(&self, point: &Point) -> f64 {
+    pub(super) fn evened(&self, point: &NodeStep) -> f64 {
         point.density() / self.mean[point.node]
     }
 }
 
 /// Active cgroups per CPU of all nodes, by step.
-fn level(points: &[Point], draw: &Draw) -> Vec<f64> {
+fn level(points: &[NodeStep], draw: &Draw) -> Vec<f64> {
     let steps = points.iter().map(|point| point.step + 1).max().unwrap_or(0);
     let mut sums = vec![(0.0, 0.0); steps];
     for point in points {
@@ -80,7 +80,7 @@ fn level(points: &[Point], draw: &Draw) -> Vec<f64> {
     sums.into_iter().map(|(active, cpus)| active / cpus).collect()
 }
 
-fn nodes(points: &[Point], draw: &Draw, level: &[f64]) -> Vec<Node> {
+fn nodes(points: &[NodeStep], draw: &Draw, level: &[f64]) -> Vec<Node> {
     let mut nodes = vec![Node::default(); points.iter().map(|point| point.node + 1).max().unwrap_or(0)];
     for point in points {
         let (times, relative) = (draw.times(point), point.density() / level[point.step]);
@@ -96,7 +96,7 @@ fn nodes(points: &[Point], draw: &Draw, level: &[f64]) -> Vec<Node> {
 
 /// For how many steps nodes resemble themselves: 1 + 2 Σ of the autocorrelation of what they deviate by from their own mean,
 /// as long as there is any. So many steps say as much as one that stands alone.
-pub(super) fn memory(points: &[Point], count: usize, steps: usize) -> f64 {
+pub(super) fn memory(points: &[NodeStep], count: usize, steps: usize) -> f64 {
     let draw = Draw::all(count, steps);
     let level = level(points, &draw);
     let nodes = nodes(points, &draw, &level);
@@ -130,7 +130,7 @@ mod tests {
 
     /// Nodes with means as given, whose deviations of `part` resemble those of the step before by `resembles`; all nodes are denser
     /// in every third step.
-    fn fleet(means: &[f64], steps: usize, part: f64, resembles: f64, seed: u64) -> Vec<Point> {
+    fn fleet(means: &[f64], steps: usize, part: f64, resembles: f64, seed: u64) -> Vec<NodeStep> {
         let mut random = Random::new(seed, 0);
         let mut points = Vec::new();
         for (node, mean) in means.iter().enumerate() {
@@ -140,7 +140,7 @@ mod tests {
                 deviation = resembles * deviation + (1.0 - resembles * resembles).sqrt() * fresh * 2.0;
                 let wave = if step % 3 == 0 { 1.2 } else { 0.9 };
                 let active = 8.0 * (mean * wave * (1.0 + part * deviation)).max(0.1);
-                points.push(Point {
+                points.push(NodeStep {
                     node,
                     step,
                     cpus: 8.0,

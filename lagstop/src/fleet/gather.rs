@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Client, ClientError, NodeMetric, Refused, Selector, Source, Table, Window, Workloads,
-    answer::Series,
+    Client, ClientError, NodeMetric, NodeTable, Refused, Selector, Source, Window, Workloads,
+    answer::PrometheusSeries,
     queries::{NAMES, Query, Share},
     table::MOST_PLACES,
 };
@@ -30,7 +30,7 @@ const SLOW_HALVINGS: u32 = 2;
 #[derive(Clone, Debug)]
 pub struct Gathered {
     /// Nodes by steps.
-    pub table: Table,
+    pub table: NodeTable,
     /// Workloads, over all steps.
     pub workloads: Workloads,
     /// Sources of the available metrics.
@@ -38,7 +38,7 @@ pub struct Gathered {
     /// Source of the metrics of workloads.
     pub workload_source: Option<Source>,
     /// Missing metrics, and the reasons.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingMetric>,
     /// Queries that the server refused.
     pub refused: Vec<Refused>,
     /// Warnings from the server.
@@ -51,14 +51,14 @@ pub struct Gathered {
 
 /// A missing metric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Missing {
+pub struct MissingMetric {
     /// The metric.
     pub figure: String,
     /// Why it is missing.
     pub why: String,
 }
 
-impl Missing {
+impl MissingMetric {
     fn new(figure: &str, why: &impl ToString) -> Self {
         Self { figure: figure.to_owned(), why: why.to_string() }
     }
@@ -108,7 +108,7 @@ pub fn gather(
     }
     let window = window.coarser(MOST_PLACES / nodes);
     let mut gathered = Gathered {
-        table: Table::new(window),
+        table: NodeTable::new(window),
         workloads: Workloads::default(),
         sources: Vec::new(),
         workload_source: None,
@@ -136,7 +136,7 @@ pub fn gather(
                     gathered.sources.push((figure, query.source));
                 }
             }
-            Err(why) => gathered.missing.push(Missing::new(figure.label(), &why)),
+            Err(why) => gathered.missing.push(MissingMetric::new(figure.label(), &why)),
         }
     }
     let mut moments = BTreeSet::new();
@@ -157,7 +157,7 @@ pub fn gather(
                     gathered.workload_source = Some(query.source);
                 }
             }
-            Err(why) => gathered.missing.push(Missing::new(share.label(), &why)),
+            Err(why) => gathered.missing.push(MissingMetric::new(share.label(), &why)),
         }
     }
     gathered.workloads.over(moments.len());
@@ -173,9 +173,9 @@ impl Gathered {
             Ok(()) => return Ok(true),
             Err(ClientError::Refused(refused)) => {
                 self.refused.push(*refused);
-                Missing::new(figure, &"the server refused the query")
+                MissingMetric::new(figure, &"the server refused the query")
             }
-            Err(error @ ClientError::TooLong { .. }) => Missing::new(figure, &error),
+            Err(error @ ClientError::TooLong { .. }) => MissingMetric::new(figure, &error),
             Err(error) => return Err(error),
         };
         self.missing.push(missing);
@@ -184,7 +184,7 @@ impl Gathered {
 }
 
 /// Name of a node: nodes of different clusters may have the same address.
-fn node_of(series: &Series) -> String {
+fn node_of(series: &PrometheusSeries) -> String {
     match (series.label("cluster"), series.label("instance")) {
         ("", instance) => instance.to_owned(),
         (cluster, instance) => format!("{cluster}/{instance}"),
@@ -208,7 +208,7 @@ fn each(
     window: Window,
     stride: usize,
     most: usize,
-    take: &mut dyn FnMut(&Series),
+    take: &mut dyn FnMut(&PrometheusSeries),
 ) -> Result<(), ClientError> {
     let moments = Window { step: window.step * stride as u64, steps: window.steps / stride.max(1), ..window };
     for piece in moments.pieces(most.clamp(1, STEPS)) {
@@ -224,7 +224,7 @@ fn one(
     window: Window,
     piece: Range<usize>,
     halvings: u32,
-    take: &mut dyn FnMut(&Series),
+    take: &mut dyn FnMut(&PrometheusSeries),
 ) -> Result<(), ClientError> {
     let Some(last) = piece.end.checked_sub(1) else { return Ok(()) };
     let error = match client.range(&query.text, window.time(piece.start), window.time(last), window.step) {
@@ -246,7 +246,7 @@ fn one(
 #[cfg(test)]
 impl Gathered {
     /// A table, and workloads in a namespace `shop`, the first one of which costs most.
-    pub(crate) fn example(table: Table, names: &[&str]) -> Self {
+    pub(crate) fn example(table: NodeTable, names: &[&str]) -> Self {
         let mut workloads = Workloads::default();
         for (n, name) in names.iter().enumerate() {
             for (share, value) in Share::ALL.into_iter().zip([1.0, 8.0, 2.0, 12.0]) {
@@ -259,7 +259,10 @@ impl Gathered {
             workloads,
             sources: vec![(NodeMetric::Cpus, Source::Recorded), (NodeMetric::WaitP99, Source::Raw)],
             workload_source: Some(Source::Recorded),
-            missing: vec![Missing { figure: "steal".to_owned(), why: "the server has no such series".to_owned() }],
+            missing: vec![MissingMetric {
+                figure: "steal".to_owned(),
+                why: "the server has no such series".to_owned(),
+            }],
             refused: Vec::new(),
             warnings: Vec::new(),
             requests: 18,

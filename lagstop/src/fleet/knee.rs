@@ -5,7 +5,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::{
-    Bin, Point,
+    Bin, NodeStep,
     curve::bins,
     draws::{Draw, HOLDS},
 };
@@ -75,7 +75,7 @@ impl Knee {
     /// # Errors
     /// When there is none, or none that is more than chance; says which.
     pub(super) fn find(
-        points: &[Point],
+        points: &[NodeStep],
         count: usize,
         all: &Draw,
         draws: &[Draw],

@@ -12,7 +12,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::{
-    Point,
+    NodeStep,
     curve::{Curve, NoCurve, bins},
     draws::{Draw, HOLDS},
     fluctuation::Fluctuation,
@@ -47,14 +47,14 @@ const STRENGTHS: [f64; 3] = [0.0, 0.5, 1.0];
 
 /// Assumed effect of LAGS on the fleet's curves.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Prediction {
+pub struct AssumedEffect {
     /// Share of the overhead that LAGS saves.
     pub overhead: f64,
     /// Share of the p99 run-queue wait that LAGS saves.
     pub wait: f64,
 }
 
-impl Default for Prediction {
+impl Default for AssumedEffect {
     /// What the paper measured. Overhead is switches × what one costs (§5.2.2): 13 % fewer, and 13 µs instead of 21, is
     /// 1 − 0.87 · 13 / 21. Waits (§4.1): static priorities took more than 75 % of all time on run queues away.
     fn default() -> Self {
@@ -113,7 +113,7 @@ impl Bound {
 
 /// The same work on as few nodes as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Packed {
+pub struct PackedFleet {
     /// Fraction of the assumed effect of LAGS: 0 is the measured curve, 1 is the full effect.
     pub strength: f64,
     /// Share of the overhead that is assumed to be saved.
@@ -152,9 +152,9 @@ pub struct Packing {
     /// Limit of CPU utilisation, as a share.
     pub utilisation_limit: f64,
     /// Assumed effect of LAGS.
-    pub prediction: Prediction,
+    pub prediction: AssumedEffect,
     /// Plans by the measured curve, with half of the assumed effect of LAGS, and with all of it.
-    pub options: Vec<Packed>,
+    pub options: Vec<PackedFleet>,
     /// Relative error of the curve for the p99 waits that were measured in the busiest steps: 0.1 is 10 % too long.
     /// Predicted waits are divided by 1 + this error.
     pub curve_error: f64,
@@ -177,11 +177,11 @@ pub(super) struct PackingLimits {
     pub wait: Option<f64>,
     /// Share of all CPU time.
     pub utilisation: Option<f64>,
-    pub prediction: Prediction,
+    pub prediction: AssumedEffect,
 }
 
 /// The busiest steps of the fleet: those with the most active cgroups.
-fn busiest(points: &[Point], draw: &Draw) -> Vec<bool> {
+fn busiest(points: &[NodeStep], draw: &Draw) -> Vec<bool> {
     let mut active = vec![0.0; draw.steps.len()];
     points.iter().for_each(|point| active[point.step] += draw.times(point) * point.active);
     let mut order: Vec<usize> = (0..active.len()).filter(|&step| active[step] > 0.0).collect();
@@ -201,7 +201,7 @@ fn busiest(points: &[Point], draw: &Draw) -> Vec<bool> {
 }
 
 /// The fleet in the busiest steps of a draw.
-fn today(busy: &[Point], draw: &Draw, steps: f64) -> Option<Today> {
+fn today(busy: &[NodeStep], draw: &Draw, steps: f64) -> Option<Today> {
     let (mut nodes, mut cpus, mut active, mut work) = (0.0, 0.0, 0.0, 0.0);
     let (mut overhead, mut used, mut wait, mut waiting) = (0.0, 0.0, 0.0, 0.0);
     for point in busy {
@@ -266,10 +266,10 @@ struct Fleet {
 
 impl Fleet {
     /// `None` if no waits were measured, or if nothing ran.
-    fn of(points: &[Point], draw: &Draw, count: usize, memory: f64) -> Option<Self> {
+    fn of(points: &[NodeStep], draw: &Draw, count: usize, memory: f64) -> Option<Self> {
         let is_busy = busiest(points, draw);
-        let is_drawn = |point: &&Point| is_busy[point.step] && draw.times(point) > 0.0;
-        let busy: Vec<Point> = points.iter().filter(is_drawn).copied().collect();
+        let is_drawn = |point: &&NodeStep| is_busy[point.step] && draw.times(point) > 0.0;
+        let busy: Vec<NodeStep> = points.iter().filter(is_drawn).copied().collect();
         let steps = draw.steps.iter().zip(&is_busy).filter(|(_, is_busy)| **is_busy);
         let today = today(&busy, draw, steps.map(|(&times, _)| f64::from(times)).sum())?;
         let bins = bins(points, draw, count);
@@ -283,7 +283,7 @@ impl Fleet {
         }
         let means = Fluctuation::of(points, draw, memory);
         let planned = planned(&busy, draw, &means, is_busy.len());
-        let densest = points.iter().rev().find(|point| draw.times(point) > 0.0).map_or(0.0, Point::density);
+        let densest = points.iter().rev().find(|point| draw.times(point) > 0.0).map_or(0.0, NodeStep::density);
         Some(Self {
             today,
             wait,
@@ -337,7 +337,7 @@ impl Fleet {
 
     /// The same work on as few nodes as possible. `None` if no number of nodes in the measured range of densities
     /// suffices.
-    fn fewest(&self, limits: &PackingLimits, strength: f64) -> Option<Packed> {
+    fn fewest(&self, limits: &PackingLimits, strength: f64) -> Option<PackedFleet> {
         let (overhead_cut, wait_cut) = (limits.prediction.overhead * strength, limits.prediction.wait * strength);
         let with = |nodes: u64| {
             let outcome = self.with(nodes)?;
@@ -376,7 +376,7 @@ impl Fleet {
         }
         let outcome = found?;
         let fewer = i64::try_from(self.today.nodes).unwrap_or(i64::MAX).saturating_sub_unsigned(needed);
-        Some(Packed {
+        Some(PackedFleet {
             strength,
             overhead_cut,
             wait_cut,
@@ -395,7 +395,7 @@ impl Fleet {
 
 /// The nodes of the busy steps as a plan has them: each with the mean of all, and what it fluctuates by. In each step they hold
 /// what the fleet holds.
-fn planned(busy: &[Point], draw: &Draw, means: &Fluctuation, steps: usize) -> Vec<Planned> {
+fn planned(busy: &[NodeStep], draw: &Draw, means: &Fluctuation, steps: usize) -> Vec<Planned> {
     let measured = || busy.iter().filter(|point| point.wait.is_some()).map(|point| (point, draw.times(point)));
     let mut evened = vec![(0.0, 0.0); steps];
     for (point, times) in measured() {
@@ -403,7 +403,7 @@ fn planned(busy: &[Point], draw: &Draw, means: &Fluctuation, steps: usize) -> Ve
         *is += times * point.cpus * means.evened(point);
         *should += times * point.active;
     }
-    let planned = |(point, times): (&Point, f64)| {
+    let planned = |(point, times): (&NodeStep, f64)| {
         let (is, should) = evened[point.step];
         Planned { density: means.evened(point) * should / is, cpus: times * point.cpus }
     };
@@ -417,7 +417,7 @@ impl Packing {
     /// # Errors
     /// When nothing can be said; says why.
     pub(super) fn find(
-        points: &[Point],
+        points: &[NodeStep],
         count: usize,
         memory: f64,
         all: &Draw,
@@ -428,14 +428,14 @@ impl Packing {
         let wait_limit = fleet.wait_limit(limits);
         let utilisation_limit = fleet.full(limits);
         let options_of = |fleet: &Fleet| STRENGTHS.map(|strength| fleet.fewest(limits, strength));
-        let mut options: Vec<Packed> = options_of(&fleet).into_iter().flatten().collect();
+        let mut options: Vec<PackedFleet> = options_of(&fleet).into_iter().flatten().collect();
         if options.is_empty() {
             return Err(NoPacking::NoDensity { wait: wait_limit, utilisation: utilisation_limit });
         }
         let drawn = draws.iter().filter_map(|draw| Fleet::of(points, draw, count, memory));
-        let drawn: Vec<[Option<Packed>; 3]> = drawn.map(|fleet| options_of(&fleet)).collect();
+        let drawn: Vec<[Option<PackedFleet>; 3]> = drawn.map(|fleet| options_of(&fleet)).collect();
         for option in &mut options {
-            let same = |packed: &&Packed| packed.strength == option.strength;
+            let same = |packed: &&PackedFleet| packed.strength == option.strength;
             let fewer = drawn.iter().filter_map(|packed| packed.iter().flatten().find(same));
             let mut fewer: Vec<f64> = fewer.map(|packed| packed.fewer as f64).collect();
             if let Some((low, high)) = bootstrap::ends(&mut fewer, 1.0 - HOLDS) {
@@ -467,14 +467,14 @@ impl Packing {
     }
 
     /// The one by the measured curve alone. `None` where no number of nodes would do.
-    pub fn measured(&self) -> Option<&Packed> {
+    pub fn measured(&self) -> Option<&PackedFleet> {
         self.options.iter().find(|option| option.strength == 0.0)
     }
 }
 
 fn assumptions(fleet: &Fleet, limits: &PackingLimits) -> Vec<String> {
     let today = &fleet.today;
-    let Prediction { overhead, wait } = limits.prediction;
+    let AssumedEffect { overhead, wait } = limits.prediction;
     let mut todays = format!(
         "The plan is sized for the busiest {}, with {:.0} active cgroups on {:.0} CPUs",
         if today.steps == 1 { "step".to_owned() } else { format!("{} steps", today.steps) },

@@ -1,10 +1,10 @@
 //! Nodes in steps, as points on a curve: density, and what it does.
 
-use super::{NodeMetric, Table};
+use super::{NodeMetric, NodeTable};
 
 /// A node in a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub struct NodeStep {
     pub node: usize,
     pub step: usize,
     pub cpus: f64,
@@ -18,7 +18,7 @@ pub struct Point {
     pub wait: Option<f64>,
 }
 
-impl Point {
+impl NodeStep {
     /// Active cgroups per CPU.
     pub fn density(&self) -> f64 {
         self.active / self.cpus
@@ -31,7 +31,7 @@ impl Point {
 }
 
 /// All nodes in all steps that have what a curve takes, the emptiest first. A node without CPUs has no density.
-pub(super) fn points(table: &Table) -> Vec<Point> {
+pub(super) fn points(table: &NodeTable) -> Vec<NodeStep> {
     let mut points = Vec::new();
     for node in 0..table.nodes().len() {
         for step in 0..table.window().steps {
@@ -41,7 +41,15 @@ pub(super) fn points(table: &Table) -> Vec<Point> {
                 continue;
             };
             if cpus > 0.0 && active > 0.0 && overhead <= 1.0 {
-                points.push(Point { node, step, cpus, active, overhead, utilisation, wait: get(NodeMetric::WaitP99) });
+                points.push(NodeStep {
+                    node,
+                    step,
+                    cpus,
+                    active,
+                    overhead,
+                    utilisation,
+                    wait: get(NodeMetric::WaitP99),
+                });
             }
         }
     }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::Selector;
+use crate::model::Derived;
 
 /// A metric of a node in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -103,12 +104,12 @@ impl NodeMetric {
         match self {
             Self::Cpus => "CPUs",
             Self::Active => "active cgroups",
-            Self::Overhead => "overhead",
+            Self::Overhead => Derived::OVERHEAD.label,
             Self::CoresLost => "cores lost",
-            Self::Utilisation => "CPU utilisation",
-            Self::WaitP99 => "p99 run-queue wait",
-            Self::SwitchCost => "mean switch cost",
-            Self::Switches => "switches",
+            Self::Utilisation => Derived::CPU_UTILISATION.label,
+            Self::WaitP99 => Derived::WAIT_P99.label,
+            Self::SwitchCost => Derived::MEAN_SWITCH_COST.label,
+            Self::Switches => Derived::SWITCH_RATE.label,
             Self::Steal => "steal",
             Self::LightWait => "wait of light cgroups",
             Self::HeavyWait => "wait of heavy cgroups",

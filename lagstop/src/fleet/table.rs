@@ -6,7 +6,7 @@ use super::{NodeMetric, Window};
 
 /// Figures of nodes by steps of time. What was not said is a gap: no number.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct NodeTable {
     window: Window,
     nodes: Vec<String>,
     places: HashMap<String, usize>,
@@ -20,7 +20,7 @@ pub struct Table {
 pub(super) const MOST_NODES: usize = 50_000;
 pub(super) const MOST_PLACES: usize = 1_000_000;
 
-impl Table {
+impl NodeTable {
     /// Nothing yet.
     pub fn new(window: Window) -> Self {
         Self {
@@ -106,8 +106,8 @@ mod tests {
 
     use super::*;
 
-    fn table() -> Table {
-        Table::new(Window::new(1_000_000, Duration::from_secs(86_400), None).unwrap())
+    fn table() -> NodeTable {
+        NodeTable::new(Window::new(1_000_000, Duration::from_secs(86_400), None).unwrap())
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn there_is_room_for_so_many_nodes_and_no_more() {
-        let mut table = Table::new(Window { end: 1_000_000_000, step: 300, steps: 500_000 });
+        let mut table = NodeTable::new(Window { end: 1_000_000_000, step: 300, steps: 500_000 });
         ["a", "b", "c", "d", "e", "a", "e"].into_iter().for_each(|node| table.set(node, 0, NodeMetric::Cpus, 4.0));
         assert_eq!((table.nodes(), table.dropped()), (&["a", "b", "c", "d"].map(str::to_owned)[..], 2));
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    groups::Group,
+    groups::GroupDirectory,
     hierarchy::{Hierarchy, Version},
 };
 use crate::model::{CgroupId, Nanos};
@@ -55,7 +55,7 @@ impl CpuTime {
 
     /// The CPU time of each of `groups` since it was first seen, without that of those inside. It never goes back. The last
     /// piece of a cgroup that is gone is its parent's. `None` where no file tells.
-    pub fn read(&mut self, groups: &[Group]) -> Vec<Option<Nanos>> {
+    pub fn read(&mut self, groups: &[GroupDirectory]) -> Vec<Option<Nanos>> {
         let mut usages = vec![None; groups.len()];
         // A parent before those inside: what they run in between is missing from its own time until the next reading. The
         // other way round it would be told as its own, and what is told does not go back.
@@ -70,7 +70,7 @@ impl CpuTime {
         parse(file, &fs::read_to_string(directory.join(file)).ok()?)
     }
 
-    fn book(&mut self, groups: &[Group], usages: &[Option<Nanos>]) -> Vec<Option<Nanos>> {
+    fn book(&mut self, groups: &[GroupDirectory], usages: &[Option<Nanos>]) -> Vec<Option<Nanos>> {
         let is_first = self.readings == 0;
         self.readings += 1;
         let mut own = vec![0i64; groups.len()];
@@ -120,15 +120,15 @@ mod tests {
     use super::*;
     use crate::model::GroupBy;
 
-    fn group(id: u64, parent: Option<usize>) -> Group {
-        Group { id: CgroupId(id), path: String::new(), directory: PathBuf::new(), also: Vec::new(), parent }
+    fn group(id: u64, parent: Option<usize>) -> GroupDirectory {
+        GroupDirectory { id: CgroupId(id), path: String::new(), directory: PathBuf::new(), also: Vec::new(), parent }
     }
 
     fn books() -> CpuTime {
         CpuTime { file: None, not: None, accounts: HashMap::new(), readings: 0 }
     }
 
-    fn told(time: &mut CpuTime, groups: &[Group], usages: &[u64]) -> Vec<u64> {
+    fn told(time: &mut CpuTime, groups: &[GroupDirectory], usages: &[u64]) -> Vec<u64> {
         let usages: Vec<_> = usages.iter().map(|&usage| Some(Nanos(usage))).collect();
         time.book(groups, &usages).into_iter().map(|told| told.unwrap().0).collect()
     }

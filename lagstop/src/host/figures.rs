@@ -41,8 +41,7 @@ pub(super) fn steal(stat: &str, excluded: &[u32], tick: Nanos) -> Option<Nanos> 
 
 /// CPU time of this process, all its threads.
 fn own_cpu_time() -> Nanos {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Nanos(time.tv_sec.unsigned_abs() * Nanos::SECOND.0 + time.tv_nsec.unsigned_abs())
+    rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime).into()
 }
 
 #[cfg(test)]

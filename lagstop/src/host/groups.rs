@@ -9,9 +9,9 @@ use std::{
 use super::{HostError, hierarchy::Hierarchy};
 use crate::model::CgroupId;
 
-/// A cgroup that groups tasks.
+/// A cgroup that groups tasks, and its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct GroupDirectory {
     pub id: CgroupId,
     /// Path from the root of its hierarchy.
     pub path: String,
@@ -27,8 +27,8 @@ impl Hierarchy {
     ///
     /// # Errors
     /// When the hierarchy's root cannot be read.
-    pub fn groups(&self) -> Result<Vec<Group>, HostError> {
-        let mut groups: Vec<Group> = Vec::new();
+    pub fn groups(&self) -> Result<Vec<GroupDirectory>, HostError> {
+        let mut groups: Vec<GroupDirectory> = Vec::new();
         let mut open: Vec<(PathBuf, Option<usize>)> = vec![(self.mount.clone(), None)];
         while let Some((directory, parent)) = open.pop() {
             let metadata = match fs::metadata(&directory) {
@@ -44,7 +44,7 @@ impl Hierarchy {
                 }
                 parent => {
                     let (id, path) = (CgroupId(metadata.ino()), self.path(&directory));
-                    groups.push(Group { id, path, directory: directory.clone(), also: Vec::new(), parent });
+                    groups.push(GroupDirectory { id, path, directory: directory.clone(), also: Vec::new(), parent });
                     groups.len() - 1
                 }
             };
@@ -90,7 +90,7 @@ mod tests {
             assert!(group.parent.is_none_or(|parent| parent < index));
             assert_eq!(group.id.0, fs::metadata(&group.directory).unwrap().ino());
         }
-        let parent = |group: &Group| group.parent.map(|parent| groups[parent].path.clone());
+        let parent = |group: &GroupDirectory| group.parent.map(|parent| groups[parent].path.clone());
         let mut found: Vec<_> =
             groups.iter().map(|group| (group.path.clone(), parent(group), group.also.len())).collect();
         found.sort();

@@ -55,7 +55,7 @@ impl RealTime {
         }
         let before = std::mem::replace(self, Self::begin());
         let up = clock_gettime(ClockId::Boottime).tv_sec.unsigned_abs() * ticks(Nanos::SECOND);
-        let since = up.saturating_sub(ticks(Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))));
+        let since = up.saturating_sub(ticks(Nanos::from(time)));
         let (all, tid) = most(&before.threads, &self.threads, since)?;
         let name = fs::read(format!("/proc/{tid}/comm")).unwrap_or_default();
         Some(RealTimeUse {

@@ -14,7 +14,7 @@ use std::{
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::{HostError, bandwidth, groups::Group, hierarchy::Hierarchy, limits, pressure};
+use super::{HostError, bandwidth, groups::GroupDirectory, hierarchy::Hierarchy, limits, pressure};
 use crate::{
     model::{CgroupId, Nanos},
     units::ratio,
@@ -36,7 +36,7 @@ pub struct Signs {
 
 /// Looks for signs.
 #[derive(Debug)]
-pub struct Watch {
+pub struct SignWatch {
     hierarchy: Hierarchy,
     cgroups: HashMap<CgroupId, Watched>,
     host: Option<Nanos>,
@@ -59,7 +59,7 @@ const SEARCH_EVERY: u64 = 6;
 /// Files are at most so long: what is read of one.
 const MOST: usize = 1_024;
 
-impl Watch {
+impl SignWatch {
     /// Begins to watch. The first look says nothing yet.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ const PRESSURE: &str = "cpu.pressure";
 const STAT: &str = "cpu.stat";
 
 impl Watched {
-    fn new(group: &Group) -> Self {
+    fn new(group: &GroupDirectory) -> Self {
         Self { path: group.path.as_str().into(), pressure: open(&group.directory, PRESSURE), throttling: None }
     }
 
@@ -247,8 +247,8 @@ mod tests {
             self.file(&format!("{name}/cpu.stat"), &text);
         }
 
-        fn watch(&self) -> Watch {
-            Watch::new(Hierarchy::at(Version::V2, self.0.path(), GroupBy::Leaf)).unwrap()
+        fn watch(&self) -> SignWatch {
+            SignWatch::new(Hierarchy::at(Version::V2, self.0.path(), GroupBy::Leaf)).unwrap()
         }
     }
 

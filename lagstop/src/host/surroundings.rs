@@ -11,7 +11,7 @@ pub struct Surroundings {
     /// The host's name, where it is told.
     pub hostname: String,
     /// The hierarchy that the scheduler groups by; or why there is none.
-    pub hierarchy: Result<Seen, HostError>,
+    pub hierarchy: Result<SeenHierarchy, HostError>,
     /// Whether the kernel tells how long tasks waited for a CPU.
     pub has_pressure: bool,
     /// Whether the kernel lists the sockets that listen; or why not.
@@ -24,7 +24,7 @@ pub struct Surroundings {
 
 /// The hierarchy that the scheduler groups by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenHierarchy {
     /// Version of its interface: 1 or 2.
     pub version: u8,
     pub mount: String,
@@ -44,7 +44,7 @@ impl Surroundings {
             hostname: Identity::read().map(|identity| identity.hostname).unwrap_or_default(),
             names_pods: has_pods.then(Names::reads_links),
             nameless: hierarchy.as_ref().map(nameless).unwrap_or_default(),
-            hierarchy: hierarchy.map(|found| Seen::from(&found)),
+            hierarchy: hierarchy.map(|found| SeenHierarchy::from(&found)),
             has_pressure: fs::read_to_string("/proc/pressure/cpu").is_ok(),
             lists_listeners: sock_diag::listening().map(drop),
         }
@@ -62,7 +62,7 @@ fn nameless(hierarchy: &Hierarchy) -> Vec<Nameless> {
     Names::host().nameless(groups.iter().map(|group| &*group.path))
 }
 
-impl From<&Hierarchy> for Seen {
+impl From<&Hierarchy> for SeenHierarchy {
     fn from(hierarchy: &Hierarchy) -> Self {
         let handed_down = || {
             let controllers = fs::read_to_string(hierarchy.mount.join("cgroup.subtree_control")).ok()?;

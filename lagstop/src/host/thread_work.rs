@@ -10,7 +10,7 @@ use rustix::{
 
 use super::{
     figures::clock_tick,
-    groups::Group,
+    groups::GroupDirectory,
     hierarchy::Version,
     process::starttime,
     schedstat::{self, Schedstat},
@@ -73,9 +73,8 @@ impl ThreadWork {
 
     /// Begins to read. What was not seen in the last reading, nor in the one before, is forgotten.
     pub fn begin(&mut self) {
-        let now = clock_gettime(ClockId::Boottime);
-        let now = now.tv_sec.unsigned_abs() * Nanos::SECOND.0 + now.tv_nsec.unsigned_abs();
-        self.begin_at(now / clock_tick().0.max(1));
+        let now = Nanos::from(clock_gettime(ClockId::Boottime));
+        self.begin_at(now.0 / clock_tick().0.max(1));
     }
 
     fn begin_at(&mut self, ticks: u64) {
@@ -90,7 +89,7 @@ impl ThreadWork {
 
     /// What the threads did since the last reading that `group` has now. A thread counts in the cgroup that it is in when
     /// it is read.
-    pub fn of(&mut self, group: &Group) -> Totals {
+    pub fn of(&mut self, group: &GroupDirectory) -> Totals {
         let mut all = self.nothing();
         for directory in [&group.directory].into_iter().chain(&group.also) {
             for tid in self.tids(directory) {

@@ -69,12 +69,8 @@ impl Threads {
         let before = before.unwrap_or_default();
         let threads = tids.iter().filter_map(|tid| Some(now.get(tid)?.since(*tid, before.get(tid)))).collect();
         self.last = Some((at, now));
-        Ok((threads, earlier.map(|earlier| nanos(at - earlier))))
+        Ok((threads, earlier.map(|earlier| Nanos::from(at - earlier))))
     }
-}
-
-fn nanos(duration: std::time::Duration) -> Nanos {
-    Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 impl Reading {

@@ -101,7 +101,7 @@ impl VcpuWaits {
             Vcpus::Own => {
                 let Some(waited) = waited else { return Ready::default() };
                 if !is_new {
-                    known.ready.add(waited, nanos(*now - known.at));
+                    known.ready.add(waited, (*now - known.at).into());
                 }
                 known.at = *now;
                 known.ready
@@ -134,7 +134,7 @@ impl Known {
             // Ids are used again: what goes back is another thread's.
             let now = booked(tid).filter(|now| now.wait >= last.wait);
             if let Some(now) = now {
-                ready.add(now.wait.saturating_sub(last.wait), nanos(now.at - last.at));
+                ready.add(now.wait.saturating_sub(last.wait), (now.at - last.at).into());
                 *last = now;
             } else {
                 *look_in = 0;
@@ -175,10 +175,6 @@ fn names_vcpu(name: &str) -> bool {
     name.strip_prefix("CPU ")
         .and_then(|rest| rest.split_once('/'))
         .is_some_and(|(number, how)| is_number(number) && (how.starts_with("KVM") || how.starts_with("TCG")))
-}
-
-fn nanos(duration: std::time::Duration) -> Nanos {
-    Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -23,25 +23,25 @@ use super::{
     memlock,
     options::AttachOptions,
     per_cpu::PerCpu,
-    plan::{Plan, Wishes},
+    plan::{AttachPlan, Wishes},
     probe_cost::ProbeCost,
     proof,
-    reader::{Attached, Reader, Shards, Tables, lines},
+    reader::{Attached, KernelReader, Shards, Tables, lines},
     table::Table,
     way::At,
 };
 
 /// Loads and attaches the programs. What the kernel refuses, or what does not fire, becomes a fact, and the rest is
 /// planned again; only when the switch itself cannot be seen is there nothing to measure. Where programs cannot be attached a
-/// second time, all switches are timed: see [`Reader::samples_cost`].
+/// second time, all switches are timed: see [`KernelReader::samples_cost`].
 ///
 /// # Errors
 /// When the kernel refuses the object or what nothing can be measured without.
-pub fn attach(facts: &mut Facts, wishes: &Wishes, options: &AttachOptions) -> Result<Reader, KernelError> {
+pub fn attach(facts: &mut Facts, wishes: &Wishes, options: &AttachOptions) -> Result<KernelReader, KernelError> {
     let mut options = options.clone();
     // Each turn refuses something that is not tried again.
     loop {
-        let plan = Plan::from_facts(facts, wishes)?;
+        let plan = AttachPlan::from_facts(facts, wishes)?;
         match Attempt::new(facts, &plan, &options)?.run(&options)? {
             Outcome::Attached(reader) => return Ok(*reader),
             Outcome::Setback(at, reason) => facts.refuse(at, reason),
@@ -58,7 +58,7 @@ fn kernel_types() -> Result<AyaBtf, KernelError> {
 
 /// How an attempt ended.
 enum Outcome {
-    Attached(Box<Reader>),
+    Attached(Box<KernelReader>),
     /// Something could not be attached, or did not fire.
     Setback(At, String),
     /// What times switches cannot come off its hooks and go back. Before Linux 5.13 a program that was on a function once is not
@@ -70,7 +70,7 @@ enum Outcome {
 struct Attempt<'a> {
     ebpf: Ebpf,
     facts: &'a Facts,
-    plan: &'a Plan,
+    plan: &'a AttachPlan,
     /// Where programs can be attached by types.
     btf: Option<AyaBtf>,
     /// Of the tables: rows, CPUs, and copies of each distribution.
@@ -81,7 +81,7 @@ struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     /// Loads the object with what the plan tells the programs.
-    fn new(facts: &'a Facts, plan: &'a Plan, options: &AttachOptions) -> Result<Self, KernelError> {
+    fn new(facts: &'a Facts, plan: &'a AttachPlan, options: &AttachOptions) -> Result<Self, KernelError> {
         let rows = options.max_cgroups.saturating_add(ROW_FIRST);
         let possible = options.places.iter().map(|place| place.cpu + 1).max().unwrap_or(1);
         let read = MAX_SHARDS.min(possible);
@@ -147,7 +147,7 @@ impl<'a> Attempt<'a> {
         let tables = self.tables(&options.excluded)?;
         let Self { ebpf, plan, .. } = self;
         let attached = Attached { ebpf, attachments, maps, cost };
-        let mut reader = Reader::new(attached, tables, plan.clone(), options);
+        let mut reader = KernelReader::new(attached, tables, plan.clone(), options);
         if options.samples_cost && reader.attach_timing_again().is_err() {
             return Ok(Outcome::AttachesOnce);
         }
@@ -217,7 +217,7 @@ impl<'a> Attempt<'a> {
         let [rows, cpus, shards] = [self.rows, self.cpus, self.shards.read].map(u64::from);
         let is_excluded = |cpu: usize| options.excluded.iter().any(|excluded| *excluded as usize == cpu);
         let state = |cpu: usize| CpuState {
-            epoch: Reader::FIRST_EPOCH,
+            epoch: KernelReader::FIRST_EPOCH,
             is_timed: 1,
             // Any number but 0, another one for each.
             random: (cpu as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),

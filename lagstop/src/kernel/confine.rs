@@ -13,7 +13,7 @@ use rustix::{
 use super::{
     capabilities::{Capabilities, Capability},
     error::KernelError,
-    reader::Reader,
+    reader::KernelReader,
 };
 use crate::model::{Measure, kernel_version};
 
@@ -63,7 +63,7 @@ fn become_nobody() -> io::Result<()> {
     Ok(changed?)
 }
 
-impl Reader {
+impl KernelReader {
     /// The capabilities that reading needs, of those that are held. All others can be given up: see
     /// [`Capabilities::keep_only`].
     ///

@@ -5,12 +5,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use aya::Ebpf;
 use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_prog_info};
 
-use super::{map::bpf, plan::Plan};
+use super::{map::bpf, plan::AttachPlan};
 use crate::model::Measure;
 
 /// Runs that were left out, of the programs whose events are known by nothing else: a call to `__schedule()` whose entry
 /// or exit was missed shows by itself. Known since Linux 5.12; 0 before.
-pub(super) fn of(ebpf: &Ebpf, plan: &Plan) -> u64 {
+pub(super) fn of(ebpf: &Ebpf, plan: &AttachPlan) -> u64 {
     let measures = [Measure::RunqWait, Measure::Migrations, Measure::TcpState, Measure::Accept];
     let programs = measures.into_iter().filter_map(|measure| plan.way(measure)).flat_map(|way| way.probes);
     programs

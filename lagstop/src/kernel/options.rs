@@ -17,7 +17,7 @@ pub struct AttachOptions {
     pub places: Vec<Place>,
     /// CPUs that are left alone: nothing of them is in any figure.
     pub excluded: Vec<u32>,
-    /// Switches are timed only between some readings: see [`super::Reader::time_next`].
+    /// Switches are timed only between some readings: see [`super::KernelReader::time_next`].
     pub samples_cost: bool,
     /// Tasks of which something can be kept where it is found at once, at most. The surplus takes a search each.
     pub max_tasks: u32,

@@ -1,5 +1,7 @@
 //! Which way to measure what, decided from the facts and the user's wishes alone.
 
+mod refusal;
+
 use std::collections::BTreeMap;
 
 use lagstop_ebpf::{COST_NONE, COST_WHOLE, Settings, WAITS_NONE, WAITS_WAKEUPS};
@@ -12,6 +14,7 @@ use super::{
     way::{At, Probe, SLEEPING, Way},
 };
 use crate::model::{GroupBy, Hook, HookState, Measure, kernel_version};
+use refusal::Refusal;
 
 /// What the user wants measured, and how, where not as it is best.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,7 +53,7 @@ impl Wishes {
 
 /// How each measure is taken, or why it is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct AttachPlan {
     choices: Vec<Choice>,
     /// Without the kernel's own types programs read through a helper.
     has_types: bool,
@@ -67,10 +70,10 @@ struct Choice {
     /// The way's probes that are used.
     probes: Vec<&'static Probe>,
     /// Better ways, or parts of this one, with why they are not used.
-    turned_down: Vec<(String, String)>,
+    turned_down: Vec<(String, Refusal)>,
 }
 
-impl Plan {
+impl AttachPlan {
     /// Decides.
     ///
     /// # Errors
@@ -108,7 +111,7 @@ impl Plan {
             return Err(KernelError::refused("program on sched_switch", why.clone()));
         }
         if let Some(Choice { way: None, turned_down, .. }) = choices.first() {
-            let what = turned_down.iter().map(|(_, why)| why.as_str()).collect::<Vec<_>>().join("; ");
+            let what = turned_down.iter().map(|(_, why)| why.to_string()).collect::<Vec<_>>().join("; ");
             return Err(KernelError::Lacks {
                 release: release(),
                 what: format!("`sched_switch` to attach to: {what}"),
@@ -201,7 +204,7 @@ impl Plan {
 }
 
 impl Choice {
-    fn turn_down(&mut self, what: &str, why: String) {
+    fn turn_down(&mut self, what: &str, why: Refusal) {
         self.turned_down.push((what.to_owned(), why));
     }
 
@@ -229,7 +232,7 @@ fn choose(facts: &Facts, wishes: &Wishes, measure: Measure) -> Choice {
     let mut choice = Choice { measure, way: None, probes: Vec::new(), turned_down: Vec::new() };
     let wish = wishes.0.get(&measure);
     if wish == Some(&Wish::Off) {
-        choice.turn_down(measure.name(), "turned off".to_owned());
+        choice.turn_down(measure.name(), Refusal::Off);
         return choice;
     }
     for way in measure.ways().filter(|way| wish.is_none_or(|wish| *wish == Wish::Way(way.name))) {
@@ -257,7 +260,7 @@ fn drop_useless(choices: &mut [Choice]) {
             choice.way = None;
             choice.probes.clear();
             choice.turned_down.clear();
-            choice.turn_down(choice.measure.name(), format!("needs {needed}, which is missing or off"));
+            choice.turn_down(choice.measure.name(), Refusal::Needs(needed));
         }
     }
 }
@@ -271,10 +274,7 @@ fn drop_blame_of_waits_by_the_clock(choices: &mut [Choice]) {
         && let Some(blame) = choices.iter_mut().find(|choice| choice.measure == Measure::Blame)
         && blame.way.take().is_some()
     {
-        blame.turn_down(
-            "stints",
-            "needs run-queue waits from sched_info: clock times do not include the CPU".to_owned(),
-        );
+        blame.turn_down("stints", Refusal::ByTheClock);
     }
 }
 
@@ -282,14 +282,14 @@ impl Facts {
     /// The probes of `way` that can be attached, and the optional ones that cannot, with the reason; or what speaks
     /// against it.
     #[expect(clippy::type_complexity, reason = "two lists, used in one place")]
-    fn probes_of(&self, way: &'static Way) -> Result<(Vec<&'static Probe>, Vec<(At, String)>), String> {
+    fn probes_of(&self, way: &'static Way) -> Result<(Vec<&'static Probe>, Vec<(At, Refusal)>), Refusal> {
         match (way.measure, way.name) {
             (Measure::RunqWait, "sched_info") if SCHED_INFO.iter().any(|field| self.lacks(field)) => {
-                return Err("this kernel is built without CONFIG_SCHED_INFO".to_owned());
+                return Err(Refusal::Option("CONFIG_SCHED_INFO"));
             }
             (Measure::TcpState | Measure::Accept, _) => {
                 if let Some(field) = self.missing_field(&["sk_", "net_", "socket_", "files_", "fdt_", "file_"]) {
-                    return Err(format!("kernel {} has no field `{field}`", self.release));
+                    return Err(self.without(format!("field `{field}`")));
                 }
             }
             _ => {}
@@ -306,36 +306,38 @@ impl Facts {
     }
 
     /// What speaks against attaching at `at`.
-    fn against(&self, at: At) -> Option<String> {
-        if let Some(reason) = self.refused.get(&at.to_string()) {
-            return Some(reason.clone());
+    fn against(&self, at: At) -> Option<Refusal> {
+        if let Some(answer) = self.refused.get(&at.to_string()) {
+            return Some(Refusal::Answer(answer.clone()));
         }
-        let release = &self.release;
+        let release = || self.release.clone();
         match at {
             At::Tracepoint(name) => match self.tracepoints.get(name) {
-                None => Some(format!("kernel {release} has no tracepoint {name}")),
+                None => Some(self.without(format!("tracepoint {name}"))),
                 Some(arguments) if *arguments < arguments_read(name) => {
-                    Some(format!("kernel {release} has unknown arguments for the tracepoint {name}"))
+                    Some(Refusal::Arguments { release: release(), tracepoint: name })
                 }
                 Some(_) => None,
             },
-            At::Entry(_) | At::Exit(_) if self.types != Types::Kernel => {
-                Some("BPF trampolines need the kernel's own types".to_owned())
-            }
+            At::Entry(_) | At::Exit(_) if self.types != Types::Kernel => Some(Refusal::Types),
             At::Exit(name) if SLEEPING.contains(&name) && !self.trampolines_outlive_sleep => {
-                Some(format!("on kernel {release} a task that sleeps in {name} may return to freed memory"))
+                Some(Refusal::Sleeps { release: release(), function: name })
             }
             At::Entry(name) | At::Exit(name) => {
-                (!self.functions.contains_key(name)).then(|| format!("kernel {release} has no function {name} to hook"))
+                (!self.functions.contains_key(name)).then(|| self.without(format!("function {name} to hook")))
             }
             At::Kprobe(_) | At::Kretprobe(_) if self.kprobes == Answer::Known(false) => {
-                Some("this kernel is built without CONFIG_KPROBES".to_owned())
+                Some(Refusal::Option("CONFIG_KPROBES"))
             }
             At::Kprobe(name) | At::Kretprobe(name) => {
-                self.symbol(name).is_none().then(|| format!("kernel {release} has no function {name}"))
+                self.symbol(name).is_none().then(|| self.without(format!("function {name}")))
             }
             At::Syscall(_) => None,
         }
+    }
+
+    fn without(&self, what: String) -> Refusal {
+        Refusal::Lacks { release: self.release.clone(), what }
     }
 
     fn lacks(&self, field: &str) -> bool {

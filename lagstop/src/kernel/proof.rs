@@ -8,7 +8,7 @@ use std::{
 
 use lagstop_ebpf::{CpuState, CpuTotals, Lost};
 
-use super::{error::KernelError, per_cpu::PerCpu, plan::Plan, way::At};
+use super::{error::KernelError, per_cpu::PerCpu, plan::AttachPlan, way::At};
 use crate::model::Measure;
 
 /// Switches after which a program that did not run is taken for silent.
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The first part of the plan whose programs do not run, with what was seen. Sleeps briefly again and again, which causes
 /// switches.
 pub(super) fn what_does_not_fire(
-    plan: &Plan,
+    plan: &AttachPlan,
     cpus: &mut PerCpu<CpuState>,
 ) -> Result<Option<(At, String)>, KernelError> {
     let started = Instant::now();

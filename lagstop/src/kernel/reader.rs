@@ -25,7 +25,7 @@ pub(super) use self::tables::{Shards, Tables, lines};
 use self::{
     counted::{Counted, Touched},
     measured::Measured,
-    pairs::{Behind, Pairs},
+    pairs::{PairWaits, Pairs},
     path::path_of,
     traffic::{TrafficLog, traffic},
     unwatched::Unwatched,
@@ -37,7 +37,7 @@ use super::{
     loaded::{Maps, program},
     misses,
     options::AttachOptions,
-    plan::Plan,
+    plan::AttachPlan,
     probe_cost::ProbeCost,
     rows::Owners,
 };
@@ -100,12 +100,12 @@ struct Settling {
 }
 
 /// The attached programs and their maps. Dropping it detaches them.
-pub struct Reader {
+pub struct KernelReader {
     /// Before the programs, which it takes off their hooks.
     attachments: Vec<Attachment>,
     ebpf: Ebpf,
     maps: Maps,
-    plan: Plan,
+    plan: AttachPlan,
     measured: Measured,
     counted: Counted,
     owners: Owners,
@@ -142,11 +142,11 @@ pub struct Reader {
     cost: ProbeCost,
 }
 
-impl Reader {
+impl KernelReader {
     /// What the programs start with; 0 would mean never.
     pub(super) const FIRST_EPOCH: u64 = 1;
 
-    pub(super) fn new(attached: Attached, tables: Tables, plan: Plan, options: &AttachOptions) -> Self {
+    pub(super) fn new(attached: Attached, tables: Tables, plan: AttachPlan, options: &AttachOptions) -> Self {
         let measured = if options.clock_only { Measured::NOTHING } else { Measured::by(&plan) };
         let Attached { ebpf, attachments, maps, cost } = attached;
         Self {
@@ -251,7 +251,7 @@ impl Reader {
             self.note_owners()?;
         }
         // Before the totals that they are a part of: what is named is never more than that.
-        let behind = if self.measured.blame { self.pairs.read(&self.maps.pairs)? } else { Behind::default() };
+        let behind = if self.measured.blame { self.pairs.read(&self.maps.pairs)? } else { PairWaits::default() };
         let owned: Vec<u32> = [ROW_IDLE, ROW_OTHER].into_iter().chain(self.owners.iter().map(|(row, _)| row)).collect();
         let is_marked = self.marks_hold()?;
         self.read_rows(&owned, &behind, is_marked);
@@ -377,7 +377,7 @@ impl Reader {
         Ok(self.attached && self.same_settled && is_quiet_elsewhere)
     }
 
-    fn read_rows(&mut self, owned: &[u32], behind: &Behind, is_marked: bool) {
+    fn read_rows(&mut self, owned: &[u32], behind: &PairWaits, is_marked: bool) {
         let Self { counted, owners, settled, epoch, .. } = self;
         let touched = if is_marked { Touched::Marked(settled, *epoch) } else { Touched::Any };
         counted.read(owned, &touched, |row| {

@@ -36,7 +36,7 @@ const NEW: Duration = Duration::from_secs(1);
 
 /// How long to measure, or to look back.
 #[derive(Clone, Copy, Debug)]
-pub struct Window {
+pub struct MeasuringTime {
     /// In seconds, unless the client asks otherwise.
     pub default: u64,
     pub most: u64,
@@ -48,7 +48,7 @@ pub struct Window {
 #[derive(Debug)]
 pub struct Measurer {
     orders: blocking::Sender<Order>,
-    pub(super) window: Window,
+    pub(super) window: MeasuringTime,
     /// One measures at a time.
     turn: Mutex<()>,
     kept: std::sync::Mutex<Kept>,
@@ -79,7 +79,7 @@ impl Measurer {
     /// # Errors
     /// When there can be no thread.
     pub fn new(
-        window: Window,
+        window: MeasuringTime,
         start: impl Fn(Duration) -> Result<Stream, Source> + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let (orders, taken) = blocking::channel::<Order>();
@@ -110,7 +110,7 @@ impl Measurer {
 
     /// Measures for so long, and keeps it. Those who ask at the same time get the same.
     pub(super) async fn measure(&self, seconds: Option<u64>) -> Result<Listed, Trouble> {
-        let Window { default, most, .. } = self.window;
+        let MeasuringTime { default, most, .. } = self.window;
         let seconds = seconds.unwrap_or(default);
         if !(1..=most).contains(&seconds) {
             return Err(Trouble::Range { name: "seconds", least: 1, most });
@@ -184,7 +184,7 @@ mod tests {
     }
 
     fn measurer(start: impl Fn(Duration) -> Result<Stream, Source> + Send + Sync + 'static) -> Measurer {
-        Measurer::new(Window { default: 10, most: 45, looks_back: false }, start).unwrap()
+        Measurer::new(MeasuringTime { default: 10, most: 45, looks_back: false }, start).unwrap()
     }
 
     #[tokio::test]

@@ -47,7 +47,7 @@ impl Names {
                 all.add(&hook.name);
             }
             if known.1 != hook.measures {
-                hook.metrics().for_each(|figure| all.add(figure));
+                hook.figures().for_each(|figure| all.add(figure));
             }
         }
         [&interval.switch_cost_way, &interval.pick_function_way].into_iter().flatten().for_each(|way| all.add(way));

@@ -8,7 +8,7 @@ use tokio::{sync::Mutex, task::spawn_blocking};
 
 use super::{
     library::{Library, Listed},
-    measurer::{Measurer, Window},
+    measurer::{Measurer, MeasuringTime},
     names,
     seen::Seen,
     trouble::Trouble,
@@ -73,7 +73,7 @@ impl Shelf {
     pub(super) const fn source(&self) -> Source {
         match &self.place {
             Place::Library(_) => Source::Recordings,
-            Place::Measurer(Measurer { window: Window { looks_back: false, .. }, .. }) => Source::Live,
+            Place::Measurer(Measurer { window: MeasuringTime { looks_back: false, .. }, .. }) => Source::Live,
             Place::Measurer(_) => Source::Connected,
         }
     }

@@ -1,7 +1,7 @@
 //! What an assistant may ask: one file a tool.
 
-mod compare;
 mod diagnose;
+mod diff;
 mod explain;
 mod head;
 mod overview;
@@ -15,7 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use self::{
-    compare::Compare, diagnose::Diagnose, explain::Explain, overview::Overview, recordings::Recordings,
+    diagnose::Diagnose, diff::DiffTool, explain::Explain, overview::Overview, recordings::Recordings,
     who_makes_wait::WhoMakesWait,
 };
 use super::{answer::Answer, names::Names, shelf::Shelf, trouble::Trouble};
@@ -51,7 +51,7 @@ pub(super) fn declared() -> [Declared; 6] {
         declare::<Diagnose>(),
         declare::<Explain>(),
         declare::<WhoMakesWait>(),
-        declare::<Compare>(),
+        declare::<DiffTool>(),
         declare::<Recordings>(),
     ]
 }
@@ -78,7 +78,7 @@ pub(super) async fn ask(
         Diagnose::NAME => ask_one::<Diagnose>(shelf, arguments).await,
         Explain::NAME => ask_one::<Explain>(shelf, arguments).await,
         WhoMakesWait::NAME => ask_one::<WhoMakesWait>(shelf, arguments).await,
-        Compare::NAME => ask_one::<Compare>(shelf, arguments).await,
+        DiffTool::NAME => ask_one::<DiffTool>(shelf, arguments).await,
         Recordings::NAME => ask_one::<Recordings>(shelf, arguments).await,
         _ => return None,
     })

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     diagnosis::credits,
     model::{Cgroup, CgroupId, HookState, Interval, Nanos, Session, Workload},
-    source::Watched,
+    source::SentinelState,
 };
 
 /// Name of the sum of all cgroups without series of their own. No cgroup has this name, because paths begin with `/`.
@@ -48,7 +48,7 @@ pub struct Accumulator {
     other: Option<CgroupSeries>,
     pairs: Pairs,
     costs: SampledCosts,
-    sentinel: Option<Watched>,
+    sentinel: Option<SentinelState>,
     host: HostSeries,
     listeners: Listeners,
     intervals: u64,
@@ -90,7 +90,7 @@ impl Accumulator {
     }
 
     /// Takes in what a sentinel has seen.
-    pub fn watched(&mut self, now: Watched) {
+    pub fn watched(&mut self, now: SentinelState) {
         if !now.is_attached {
             self.forget_gauges();
         }

@@ -6,7 +6,7 @@ use super::{MetricsSnapshot, protobuf, text};
 
 /// What metrics are written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum Exposition {
     /// Text of Prometheus, 0.0.4: what every program understands.
     Prometheus,
     /// OpenMetrics 1.0 text.
@@ -15,7 +15,7 @@ pub enum Format {
     Protobuf,
 }
 
-impl Format {
+impl Exposition {
     pub const ALL: [Self; 3] = [Self::Prometheus, Self::OpenMetrics, Self::Protobuf];
 
     /// As HTTP calls it.
@@ -34,10 +34,10 @@ impl Format {
 ///
 /// # Errors
 /// When they cannot be written; else never but by a fault of lagstop's own.
-pub fn encode(format: Format, snapshot: &Arc<MetricsSnapshot>, to: &mut dyn io::Write) -> io::Result<()> {
+pub fn encode(format: Exposition, snapshot: &Arc<MetricsSnapshot>, to: &mut dyn io::Write) -> io::Result<()> {
     match format {
-        Format::OpenMetrics => text::openmetrics(snapshot, to),
-        Format::Prometheus => text::prometheus(snapshot, to),
-        Format::Protobuf => protobuf::messages(snapshot, to),
+        Exposition::OpenMetrics => text::openmetrics(snapshot, to),
+        Exposition::Prometheus => text::prometheus(snapshot, to),
+        Exposition::Protobuf => protobuf::messages(snapshot, to),
     }
 }

@@ -80,7 +80,6 @@ pub(super) struct MetricFamily {
 /// The tag of the metrics of a family.
 const METRIC: u8 = 4;
 
-/// Writes all metrics.
 pub(super) fn messages(snapshot: &MetricsSnapshot, to: &mut dyn io::Write) -> io::Result<()> {
     let mut parts = Parts::default();
     let (mut whole, mut one, mut before) = (Vec::new(), Vec::new(), Vec::new());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Histogram, Labels};
 use crate::{
-    diagnosis::Sample,
+    diagnosis::HostSample,
     model::{Cgroup, FileCounters, Host, Idle, Interval, Listener, ListenerTotals, Nanos, Totals},
 };
 
@@ -39,7 +39,8 @@ impl CgroupSeries {
     /// Adds what was counted in an interval.
     pub(super) fn add(&mut self, cgroup: &Cgroup) {
         match &mut self.totals {
-            Some(totals) => totals.add(&cgroup.totals),
+            // `other` is fed with several cgroups of an interval, too: its number of tasks is counted apart.
+            Some(totals) => totals.add_next(&cgroup.totals),
             None => self.totals = Some(cgroup.totals),
         }
         let totals = &cgroup.totals;
@@ -136,7 +137,7 @@ impl HostSeries {
 
 /// Computed as in the diagnosis. `None` if waits are not measured.
 fn runnable_per_cpu(host: &Host) -> Option<f64> {
-    let sample = Sample::from(host);
+    let sample = HostSample::from(host);
     sample.wait_ns.map(|_| sample.load_per_cpu())
 }
 

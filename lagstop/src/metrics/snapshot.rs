@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{CausedSeries, CgroupSeries, HostSeries, Labels, ListenerSeries};
-use crate::{model::Nanos, source::Watched};
+use crate::{model::Nanos, source::SentinelState};
 
 /// All exposed series at one moment, in the order in which they are written.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +23,7 @@ pub struct MetricsSnapshot {
     /// Number of processed intervals.
     pub intervals: u64,
     /// What a sentinel does and sees, where there is one.
-    pub sentinel: Option<Watched>,
+    pub sentinel: Option<SentinelState>,
     /// Those in which switches were timed, where not all are.
     pub timed_intervals: Option<u64>,
     /// The standard error of the host's mean switch cost, as a share of it, where not all are.

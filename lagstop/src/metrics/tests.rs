@@ -17,7 +17,7 @@ use crate::model::{
     Cgroup, CgroupId, Distribution, FileCounters, Hook, HookState, Host, HostTimes, Idle, Interval, Listener,
     ListenerTotals, Nanos, NetworkNamespace, OwnCost, Pressure, Session, Tasks, Totals, WaitBehind, Workload,
 };
-use crate::{host::Signs, source::Watched};
+use crate::{host::Signs, source::SentinelState};
 
 const HOSTILE: &str = "/a\"} 1\n# TYPE x counter\nx{y=\"\\";
 
@@ -152,7 +152,7 @@ fn everything() -> Arc<MetricsSnapshot> {
         waiting: Some((0.5, 1)),
         left_out: 0,
     };
-    accumulator.watched(Watched { is_attached: true, signs, ..Watched::default() });
+    accumulator.watched(SentinelState { is_attached: true, signs, ..SentinelState::default() });
     MetricsSnapshot { timed_intervals: Some(3), switch_cost_error: Some(0.02), ..accumulator.snapshot() }.into()
 }
 
@@ -208,18 +208,18 @@ fn parse_labels(mut rest: &str) -> (BTreeMap<String, String>, &str) {
     }
 }
 
-fn bytes(format: Format, snapshot: &Arc<MetricsSnapshot>) -> Vec<u8> {
+fn bytes(format: Exposition, snapshot: &Arc<MetricsSnapshot>) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode(format, snapshot, &mut bytes).unwrap();
     bytes
 }
 
-fn text(format: Format, snapshot: &Arc<MetricsSnapshot>) -> String {
+fn text(format: Exposition, snapshot: &Arc<MetricsSnapshot>) -> String {
     String::from_utf8(bytes(format, snapshot)).unwrap()
 }
 
 fn openmetrics(snapshot: &Arc<MetricsSnapshot>) -> BTreeMap<Key, f64> {
-    parse(&text(Format::OpenMetrics, snapshot)).0
+    parse(&text(Exposition::OpenMetrics, snapshot)).0
 }
 
 /// The value of the only series of `name` whose labels hold all of `labels`.
@@ -245,7 +245,7 @@ fn names_follow_the_conventions() {
 
 #[test]
 fn every_metric_is_there_where_everything_is_measured() {
-    let (samples, kinds) = parse(&text(Format::OpenMetrics, &everything()));
+    let (samples, kinds) = parse(&text(Exposition::OpenMetrics, &everything()));
     for family in families() {
         let name = match family.kind {
             Kind::Histogram => format!("{}_bucket", family.name),
@@ -263,7 +263,7 @@ fn every_metric_is_there_where_everything_is_measured() {
         assert_eq!(kinds[stem], family.kind.name(), "{stem}");
     }
     assert_eq!(kinds.len(), families().len());
-    let text = text(Format::OpenMetrics, &everything());
+    let text = text(Exposition::OpenMetrics, &everything());
     assert!(text.ends_with("\n# EOF\n"), "{text}");
     assert!(text.contains("\n# UNIT lagstop_cgroup_cpu_seconds seconds\n"));
 }
@@ -300,8 +300,8 @@ fn prometheus_text_has_the_same_samples_and_whole_names() {
     let mut accumulator = Accumulator::new(&session(), settings(500));
     accumulator.add(&interval((0..500).map(|n| cgroup(n + 5, &format!("/{n}"), n)).collect()));
     for snapshot in [everything(), accumulator.snapshot().into()] {
-        let (openmetrics, known) = parse(&text(Format::OpenMetrics, &snapshot));
-        let text = text(Format::Prometheus, &snapshot);
+        let (openmetrics, known) = parse(&text(Exposition::OpenMetrics, &snapshot));
+        let text = text(Exposition::Prometheus, &snapshot);
         let (prometheus, kinds) = parse(&text);
         assert!(prometheus == openmetrics && kinds.len() == known.len());
         assert!(!text.contains("# EOF") && !text.contains("# UNIT"));
@@ -322,7 +322,7 @@ fn promtool_has_nothing_to_object_to() {
         Ok(promtool) => promtool,
         Err(error) => return eprintln!("SKIPPED: promtool cannot be run: {error}"),
     };
-    promtool.stdin.take().unwrap().write_all(text(Format::Prometheus, &everything()).as_bytes()).unwrap();
+    promtool.stdin.take().unwrap().write_all(text(Exposition::Prometheus, &everything()).as_bytes()).unwrap();
     let output = promtool.wait_with_output().unwrap();
     let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
     assert!(output.status.success(), "{said}");
@@ -379,8 +379,8 @@ fn while_a_sentinel_only_watches_counters_stand_still_and_gauges_are_absent() {
     accumulator.add(&interval(vec![cgroup(5, "/a", 1)]));
     let signs = Signs { pressure: Some((0.25, "/a".into())), ..Signs::default() };
     let [watching, measuring] = [70, 30].map(Duration::from_secs);
-    let watched = Watched { is_attached: false, watching, measuring, attached: 2, signs, why: None };
-    accumulator.watched(Watched { is_attached: true, ..watched.clone() });
+    let watched = SentinelState { is_attached: false, watching, measuring, attached: 2, signs, why: None };
+    accumulator.watched(SentinelState { is_attached: true, ..watched.clone() });
     let told = |accumulator: &Accumulator, name: &str, labels: &[(&str, &str)]| {
         value(&openmetrics(&accumulator.snapshot().into()), name, labels)
     };

@@ -18,13 +18,14 @@ pub struct Counter {
     pub column: Option<CounterColumn>,
     /// Whether counters of several cgroups can be summed. Not if several cgroups may count the same time.
     pub adds_up: bool,
+    /// Whether that of a longer time is the most of its parts, and not their sum.
+    pub is_most_of_parts: bool,
     /// Whether `lagstop diff` compares it, as a share of time. Less is better.
     pub is_compared: bool,
     /// Whether it only concerns a quota. It is not served for cgroups without a quota.
     pub is_of_quota: bool,
 }
 
-/// Unit of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterUnit {
     Count,
@@ -62,6 +63,7 @@ impl Counter {
             metric: None,
             column: None,
             adds_up: true,
+            is_most_of_parts: false,
             is_compared: false,
             is_of_quota: false,
         }
@@ -84,6 +86,10 @@ impl Counter {
 
     pub(super) const fn not_adding_up(self) -> Self {
         Self { adds_up: false, ..self }
+    }
+
+    pub(super) const fn most_of_parts(self) -> Self {
+        Self { is_most_of_parts: true, ..self }
     }
 
     pub(super) const fn of_quota(self) -> Self {
@@ -232,11 +238,28 @@ macro_rules! counters {
                 }
             }
 
-            /// Adds `other`. What only one of the two measured is not measured in the sum.
+            /// Adds `other`, of something else at the same time. What only one of the two measured is not measured in the sum.
             pub fn add(&mut self, other: &Self) {
                 use $crate::model::counters::Counted;
                 $(self.$always = self.$always.sum(other.$always);)*
                 $(self.$maybe = self.$maybe.zip(other.$maybe).map(|(a, b)| a.sum(b));)*
+            }
+
+            /// Adds what happened next. What only one of the two measured is not measured in the sum.
+            pub fn add_next(&mut self, next: &Self) {
+                use $crate::model::counters::Counted;
+                $(self.$always = if const { $always_counter.is_most_of_parts } {
+                    Counted::of(self.$always.number().max(next.$always.number()))
+                } else {
+                    self.$always.sum(next.$always)
+                };)*
+                $(self.$maybe = self.$maybe.zip(next.$maybe).map(|(sum, next)| {
+                    if const { $maybe_counter.is_most_of_parts } {
+                        Counted::of(sum.number().max(next.number()))
+                    } else {
+                        sum.sum(next)
+                    }
+                });)*
             }
 
             /// Nothing happened.

@@ -63,7 +63,6 @@ impl Group {
         (whole * part).clamp(LEAST.min(whole), whole)
     }
 
-    /// Its quota in CPUs.
     pub fn quota_cpus(&self) -> Option<f64> {
         self.quota.map(|(quota, period)| quota / period)
     }

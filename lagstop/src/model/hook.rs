@@ -1,4 +1,4 @@
-//! How each metric is measured on this kernel.
+//! How each figure is measured on this kernel.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,13 +17,13 @@ pub struct Hook {
     pub way: Option<String>,
     /// How the method works, what it misses, and why no better method is used. If not measured, the reason.
     pub detail: String,
-    /// The metrics that need it.
+    /// The figures that need it.
     pub measures: String,
 }
 
 impl Hook {
-    /// The metrics that need it, one by one.
-    pub fn metrics(&self) -> impl Iterator<Item = &str> {
+    /// The figures that need it, one by one.
+    pub fn figures(&self) -> impl Iterator<Item = &str> {
         self.measures.split(", ")
     }
 
@@ -39,6 +39,6 @@ impl Hook {
 pub enum HookState {
     /// Measured.
     On,
-    /// Not measured. Its metrics are `n/a`.
+    /// Not measured. Its figures are `n/a`.
     Off,
 }

@@ -70,7 +70,7 @@ counters! {
     if_measured {}
 }
 
-/// Sums over all cgroups and idle, and metrics of the host alone.
+/// Sums over all cgroups and idle, and figures of the host alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 #[schemars(!remote)]
@@ -117,7 +117,7 @@ impl From<&Totals> for Idle {
 impl Host {
     /// Adds what happened next. What only one of the two measured is not measured in the sum.
     pub fn add(&mut self, next: &Self) {
-        self.totals.add(&next.totals);
+        self.totals.add_next(&next.totals);
         self.times.add(&next.times);
         // The first interval that has this value includes the cost of the intervals before it.
         let probe = self.own_cost.self_probe_ns.or(next.own_cost.self_probe_ns);

@@ -47,7 +47,7 @@ counters! {
 }
 
 impl Lost {
-    /// From this share of what was to be measured on, what was lost may bias the rest.
+    /// Above this share of what was to be measured, what was lost may bias the rest.
     pub const MATTERS: f64 = 0.01;
 }
 

@@ -26,7 +26,6 @@ pub struct Merger {
     duration: Nanos,
     ways: [Option<Way>; 2],
     host: Option<Host>,
-    threads: u64,
     cgroups: BTreeMap<CgroupId, Merging>,
     cpus: BTreeMap<u32, Cpu>,
     listeners: BTreeMap<(u32, SocketAddr), Listener>,
@@ -50,7 +49,6 @@ impl Merger {
             duration: Nanos::ZERO,
             ways: [const { None }; 2],
             host: None,
-            threads: 0,
             cgroups: BTreeMap::new(),
             cpus: BTreeMap::new(),
             listeners: BTreeMap::new(),
@@ -86,7 +84,6 @@ impl Merger {
                 None => *way = Some(Way { way: of_next.clone(), differ: false }),
             }
         }
-        self.threads = self.threads.max(interval.host.totals.threads);
         match &mut self.host {
             Some(host) => host.add(&interval.host),
             None => self.host = Some(interval.host.clone()),
@@ -119,8 +116,7 @@ impl Merger {
     pub fn finish(self) -> Option<Interval> {
         let (seq, start_ns) = self.first?;
         let [switch_cost, pick_function] = self.ways.map(Option::unwrap_or_default);
-        let mut host = self.host.unwrap_or_default();
-        host.totals.threads = self.threads;
+        let host = self.host.unwrap_or_default();
         let cgroups: Vec<Cgroup> =
             self.cgroups.into_values().map(|merging| merging.finish(self.duration, self.load_credit_time)).collect();
         let mut cpus: Vec<Cpu> = self.cpus.into_values().collect();
@@ -175,7 +171,6 @@ struct Merging {
     levels: Option<Arc<[Level]>>,
     cpus: Option<Arc<str>>,
     totals: Option<Totals>,
-    threads: u64,
     /// Integral of the runnable load, in tasks × ns. `None` once it was not known.
     load: Option<f64>,
     /// The part of its Load Credit that is older than the merged intervals, as of the end of the first one that it is
@@ -199,7 +194,6 @@ impl Merging {
             levels: None,
             cpus: None,
             totals: None,
-            threads: 0,
             load: Some(0.0),
             credit: None,
             id: cgroup.id,
@@ -217,9 +211,8 @@ impl Merging {
         self.workload = cgroup.workload.clone().or_else(|| self.workload.take());
         self.levels = cgroup.levels.clone().or_else(|| self.levels.take());
         self.cpus = cgroup.cpus.clone().or_else(|| self.cpus.take());
-        self.threads = self.threads.max(cgroup.totals.threads);
         match &mut self.totals {
-            Some(totals) => totals.add(&cgroup.totals),
+            Some(totals) => totals.add_next(&cgroup.totals),
             None => {
                 self.totals = Some(cgroup.totals);
                 self.credit = cgroup
@@ -250,8 +243,7 @@ impl Merging {
             before * kept(duration.saturating_sub(end), load_credit_time)
                 + load * (1.0 - kept(duration, load_credit_time))
         });
-        let mut totals = self.totals.unwrap_or_default();
-        totals.threads = self.threads;
+        let totals = self.totals.unwrap_or_default();
         let [switch_cost, runq_wait, accept_wait] = self.distributions.map(|sum| sum.map(|sum| sum.total()));
         Cgroup {
             id: self.id,

@@ -97,7 +97,7 @@ impl Session {
     /// What is not measured, each figure once, to be said behind something else. Nothing where all of it is.
     pub fn not_measured(&self) -> String {
         let mut missing: Vec<&str> = Vec::new();
-        for figure in self.missing_hooks().flat_map(Hook::metrics) {
+        for figure in self.missing_hooks().flat_map(Hook::figures) {
             if !missing.contains(&figure) {
                 missing.push(figure);
             }

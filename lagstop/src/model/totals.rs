@@ -27,7 +27,7 @@ counters! {
             "growth of `se.sum_exec_runtime` of its tasks; includes scheduler cost, like all CPU accounting")
             .metric("lagstop_cgroup_cpu_seconds_total");
         /// Tasks seen running, each counted once. For the host, the sum over cgroups.
-        threads: u64 => SWITCHES;
+        threads: u64 => SWITCHES.most_of_parts();
     }
     if_measured {
         /// Switches away to a task of another cgroup. A switch to idle does not count.
@@ -52,15 +52,15 @@ counters! {
             "time in the function that picks the next task of the fair class, in % of one CPU");
         /// Run-queue waits that ended when the task ran.
         runq_waits: u64 => WAITS;
-        /// Total time of these waits. A whole wait counts when and where it ends.
+        /// Total time of these waits. A whole wait counts when and where it ends. The seven causes below add up to it.
         runq_wait_ns: Nanos => WAITS;
-        /// Part of `runq_wait_ns`: tasks of other cgroups ran. This and the six causes below add up to `runq_wait_ns`.
+        /// Part of `runq_wait_ns`: tasks of other cgroups ran.
         wait_behind_ns: Nanos => CAUSES.column("behind-others", "behind%", 7,
             "waits behind other cgroups", "run-queue wait while tasks of other cgroups ran, in % of one CPU");
         /// Part of `runq_wait_ns`: other tasks of the same cgroup ran.
         wait_self_ns: Nanos => CAUSES.column("behind-self", "self %", 6,
             "waits behind its own tasks", "run-queue wait while other tasks of the same cgroup ran, in % of one CPU");
-        /// Part of `runq_wait_ns`: kernel threads ran.
+        /// Part of `runq_wait_ns`: kernel threads ran, whatever their cgroup.
         wait_kernel_ns: Nanos => CAUSES;
         /// Part of `runq_wait_ns`: the CPU was still idle, and about to run the task.
         wait_idle_ns: Nanos => CAUSES;
@@ -70,9 +70,9 @@ counters! {
             .column("wait-throttled", "quota %", 7,
             "waits for its quota",
             "run-queue wait while its quota, or that of an ancestor, was used up, in % of one CPU");
-        /// Part of `runq_wait_ns`: waits on another CPU, before the task was migrated.
+        /// Part of `runq_wait_ns`: the task was on another CPU, and was migrated.
         wait_elsewhere_ns: Nanos => CAUSES;
-        /// Part of `runq_wait_ns` whose cause is unknown.
+        /// Part of `runq_wait_ns`: what the CPU did is unknown.
         wait_unknown_ns: Nanos => CAUSES;
         /// Migrations of its tasks to another CPU.
         migrations: u64 => MOVES.metric("lagstop_cgroup_migrations_total")

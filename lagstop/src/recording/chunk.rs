@@ -16,7 +16,6 @@ pub(super) struct Index {
     pub(super) lines_before: u64,
     /// When each of its intervals began.
     pub(super) start_ns: Vec<Nanos>,
-    /// The gaps in it.
     pub(super) gaps: Vec<Gap>,
 }
 

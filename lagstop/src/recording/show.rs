@@ -235,7 +235,7 @@ impl Sums {
             let named = || (Arc::clone(&cgroup.path), Arc::clone(&cgroup.name));
             let add = |sum: &mut (Arc<str>, Arc<str>, Totals)| {
                 (sum.0, sum.1) = named();
-                sum.2.add(&cgroup.totals);
+                sum.2.add_next(&cgroup.totals);
             };
             let new = || (Arc::clone(&cgroup.path), Arc::clone(&cgroup.name), cgroup.totals);
             self.cgroups.entry(cgroup.id).and_modify(add).or_insert_with(new);

@@ -2,10 +2,10 @@
 
 use super::{
     json,
-    page::{Colour, Options, Page},
+    page::{Colour, Page, PageOptions},
 };
 use crate::{
-    bench::{Bench, Latency, Missing, Point},
+    bench::{Bench, BenchRun, Latency, MissingRun},
     model::Nanos,
     trial::Policy,
     units::{Unit, ending, if_measured},
@@ -53,12 +53,12 @@ fn time(time: Option<Nanos>) -> String {
 }
 
 /// The name of the policy, for tables.
-pub(super) fn policy(point: &Point) -> &'static str {
+pub(super) fn policy(point: &BenchRun) -> &'static str {
     point.policy.map_or("none", Policy::name)
 }
 
 /// A run, cell by cell.
-fn cells(point: &Point) -> Vec<String> {
+fn cells(point: &BenchRun) -> Vec<String> {
     vec![
         policy(point).to_owned(),
         point.functions.to_string(),
@@ -84,7 +84,7 @@ pub(super) fn table(bench: &Bench) -> Vec<Vec<String>> {
 }
 
 /// For a terminal.
-pub fn text(bench: &Bench, options: Options) -> String {
+pub fn text(bench: &Bench, options: PageOptions) -> String {
     let mut page = Page::new(options);
     page.text("", Colour::Bold, &format!("{}.", verdict(bench)));
     page.blank();
@@ -120,7 +120,7 @@ pub(super) fn missing(bench: &Bench) -> Vec<String> {
     reasons.dedup();
     let of = |why: &str| {
         let runs = bench.missing.iter().filter(|missing| missing.why == why);
-        let runs = runs.map(|Missing { density, policy, round, .. }| {
+        let runs = runs.map(|MissingRun { density, policy, round, .. }| {
             let policy = policy.map_or("none", Policy::name);
             format!("{density} per CPU, {policy}, round {}", round + 1)
         });
@@ -129,7 +129,7 @@ pub(super) fn missing(bench: &Bench) -> Vec<String> {
     reasons.into_iter().map(of).collect()
 }
 
-fn sides(point: &Point) -> Vec<String> {
+fn sides(point: &BenchRun) -> Vec<String> {
     let mut cells = vec![policy(point).to_owned(), point.functions.to_string()];
     for side in [&point.light, &point.heavy] {
         let Latency { p50_ns, p95_ns, .. } = side.as_ref().map(|side| side.latency).unwrap_or_default();
@@ -214,12 +214,12 @@ pub(super) mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::bench::{BenchHost, BenchSettings, BenchSide, Latencies, Workload};
+    use crate::bench::{BenchHost, BenchSettings, BenchSide, BenchWorkload, Latencies};
 
     /// Made-up runs at densities of 1 and 9, the second without costs, on a host with a hostile name.
     pub(in crate::report) fn example() -> Bench {
         let settings = BenchSettings {
-            workload: Workload::Azure,
+            workload: BenchWorkload::Azure,
             densities: vec![1, 9],
             policies: Vec::new(),
             switch: crate::trial::SwitchSettings::default(),
@@ -247,7 +247,7 @@ pub(super) mod tests {
             let cost = |ns: f64| is_measured.then_some(ns);
             let latency = Latency::from(&latencies);
             let side = BenchSide { functions: density, offered: 50, latency, cpu: 0.5, waiting: cost(1.5) };
-            bench.points.push(Point {
+            bench.points.push(BenchRun {
                 density,
                 functions: 2 * density,
                 seconds: 10.0,
@@ -266,7 +266,7 @@ pub(super) mod tests {
                 cpu_utilisation: 0.9,
                 effective_utilisation: cost(0.888),
                 latencies,
-                ..Point::default()
+                ..BenchRun::default()
             });
         }
         bench
@@ -274,19 +274,19 @@ pub(super) mod tests {
 
     #[test]
     fn a_benchmark_reads_like_this() {
-        insta::assert_snapshot!(text(&example(), Options { width: 160, colour: false }));
+        insta::assert_snapshot!(text(&example(), PageOptions { width: 160, colour: false }));
     }
 
     #[test]
     fn what_was_not_run_is_said_with_its_reason() {
         let mut bench = example();
-        let missing = |density, policy, why: &str| Missing { density, policy, round: 0, why: why.to_owned() };
+        let missing = |density, policy, why: &str| MissingRun { density, policy, round: 0, why: why.to_owned() };
         bench.missing = vec![
             missing(9, Some(Policy::Slice), "slice cannot be tried: why"),
             missing(13, None, "stopped"),
             missing(19, None, "stopped"),
         ];
-        let said = text(&bench, Options { width: 160, colour: false });
+        let said = text(&bench, PageOptions { width: 160, colour: false });
         assert!(said.contains("Incomplete runs: 9 per CPU, slice, round 1: slice cannot be tried: why."), "{said}");
         assert!(said.contains("13 per CPU, none, round 1; 19 per CPU, none, round 1: stopped."), "{said}");
         let written: serde_json::Value = serde_json::from_str(&json(&bench).unwrap()).unwrap();

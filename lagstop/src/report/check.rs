@@ -1,10 +1,10 @@
 //! What `lagstop check` found, for a terminal.
 
-use super::page::{Colour, Options, Page};
-use crate::check::{Check, CheckVerdict, State};
+use super::page::{Colour, Page, PageOptions};
+use crate::check::{Check, CheckVerdict, RequirementState};
 
 /// The answer for a terminal.
-pub fn render(check: &Check, options: Options) -> String {
+pub fn render(check: &Check, options: PageOptions) -> String {
     let mut page = Page::new(options);
     let (colour, verdict) = match check.verdict {
         CheckVerdict::Full => (Colour::Green, "lagstop measures everything here"),
@@ -19,13 +19,13 @@ pub fn render(check: &Check, options: Options) -> String {
     page.text("", Colour::Bold, "Requirements");
     for requirement in &check.requirements {
         let (tag, colour) = match requirement.state {
-            State::Satisfied => ("ok    ", Colour::Green),
-            State::Missed if requirement.is_essential => ("MISSED", Colour::Red),
-            State::Missed => ("missed", Colour::Yellow),
-            State::Unknown => ("?     ", Colour::Cyan),
+            RequirementState::Satisfied => ("ok    ", Colour::Green),
+            RequirementState::Missed if requirement.is_essential => ("MISSED", Colour::Red),
+            RequirementState::Missed => ("missed", Colour::Yellow),
+            RequirementState::Unknown => ("?     ", Colour::Cyan),
         };
         page.row(tag, colour, requirement.name, &requirement.found);
-        if let Some(lost) = requirement.lost.filter(|_| requirement.state == State::Missed) {
+        if let Some(lost) = requirement.lost.filter(|_| requirement.state == RequirementState::Missed) {
             page.beside(&format!("lost: {lost}"));
         }
         for remedy in &requirement.remedies {

@@ -1,10 +1,10 @@
 //! How a finding came about, for people.
 
-use super::page::{Colour, Options, Page};
+use super::page::{Colour, Page, PageOptions};
 use crate::diagnosis::Explanation;
 
 /// Formulas, what went into them, and where both are from.
-pub fn render(explanations: &[Explanation], options: Options) -> String {
+pub fn render(explanations: &[Explanation], options: PageOptions) -> String {
     let mut page = Page::new(options);
     for (n, explanation) in explanations.iter().enumerate() {
         if n > 0 {

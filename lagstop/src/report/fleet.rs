@@ -5,14 +5,15 @@ use serde::Serialize;
 
 use super::{
     json,
-    page::{Colour, Options, Page},
+    page::{Colour, Page, PageOptions},
 };
 use crate::{
     display::utc,
     fleet::{
-        Analysis, FleetSettings, FleetTotals, Gathered, Knee, NodeFigures, NodeMetric, Packed, Packing, Refused,
+        Analysis, FleetSettings, FleetTotals, Gathered, Knee, NodeFigures, NodeMetric, PackedFleet, Packing, Refused,
         Source, WorkloadFigures,
     },
+    model::Derived,
     units::{Unit, ending},
 };
 
@@ -68,7 +69,7 @@ fn fewer(count: i64) -> String {
 }
 
 /// The number of nodes compared with today's, with its interval.
-fn takes(packed: &Packed, today: u64) -> String {
+fn takes(packed: &PackedFleet, today: u64) -> String {
     let taken = nodes(packed.nodes);
     let interval = format!("90 % interval: {} to {}", fewer(packed.fewer_low), fewer(packed.fewer_high));
     if packed.fewer == 0 {
@@ -163,7 +164,7 @@ fn total_cells(totals: &FleetTotals) -> Vec<String> {
 }
 
 const WORKLOAD_HEADINGS: [&str; 6] =
-    ["workload", "switch cost", "of all", "CPU time", "of its CPU time", "wait per CPU time"];
+    ["workload", "switch cost", "of all", Derived::CPU.label, "of its CPU time", Derived::WAIT_PER_CPU.label];
 
 /// Cluster, namespace and workload, without those that are empty.
 fn name(workload: &WorkloadFigures) -> String {
@@ -183,7 +184,8 @@ fn workload_cells(workload: &WorkloadFigures) -> Vec<String> {
     ]
 }
 
-const NEIGHBOUR_HEADINGS: [&str; 5] = ["workload", "wait caused per second", "of all", "CPU time", "wait per CPU time"];
+const NEIGHBOUR_HEADINGS: [&str; 5] =
+    ["workload", "wait caused per second", "of all", Derived::CPU.label, Derived::WAIT_PER_CPU.label];
 
 fn neighbour_cells(workload: &WorkloadFigures) -> Vec<String> {
     vec![
@@ -200,7 +202,7 @@ const BIN_HEADINGS: [&str; 5] = ["cgroups per CPU", "overhead", "p99 wait", "CPU
 const PACKED_HEADINGS: [&str; 9] =
     ["basis", "nodes", "change", "90 % interval", "cgroups per CPU", "p99 wait", "overhead", "CPU used", "limited by"];
 
-fn packed_cells(packed: &Packed) -> Vec<String> {
+fn packed_cells(packed: &PackedFleet) -> Vec<String> {
     let name = match packed.strength {
         0.0 => "measured".to_owned(),
         1.0 => "assumed: LAGS".to_owned(),
@@ -406,7 +408,7 @@ pub(super) fn doubts(report: &FleetReport<'_>) -> Vec<String> {
 }
 
 /// For a terminal: at most `rows` nodes and workloads.
-pub fn text(report: &FleetReport<'_>, rows: usize, options: Options) -> String {
+pub fn text(report: &FleetReport<'_>, rows: usize, options: PageOptions) -> String {
     let tables = tables(report, rows);
     let analysis = report.analysis;
     let mut page = Page::new(options);
@@ -487,7 +489,7 @@ struct Document<'a> {
     /// Caveats about the results.
     doubts: Vec<String>,
     /// Missing metrics, and the reasons.
-    missing: &'a [crate::fleet::Missing],
+    missing: &'a [crate::fleet::MissingMetric],
     /// Queries that the server refused.
     refused: &'a [Refused],
     /// Warnings from the server.
@@ -529,10 +531,10 @@ pub fn json(report: &FleetReport<'_>) -> Result<String, serde_json::Error> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::fleet::{Table, fixture};
+    use crate::fleet::{NodeTable, fixture};
 
     /// Made-up answers from a table, with workloads that have hostile names.
-    pub(in crate::report) fn gathered(table: Table) -> Gathered {
+    pub(in crate::report) fn gathered(table: NodeTable) -> Gathered {
         Gathered::example(table, &["checkout", "</td><script>alert(1)</script>\u{1b}[2J"])
     }
 
@@ -545,20 +547,20 @@ pub(super) mod tests {
     #[test]
     fn a_fleet_reads_like_this() {
         let written =
-            with(&gathered(fixture::dense(40)), |report| text(report, 3, Options { width: 110, colour: false }));
+            with(&gathered(fixture::dense(40)), |report| text(report, 3, PageOptions { width: 110, colour: false }));
         insta::assert_snapshot!(written);
     }
 
     #[test]
     fn a_fleet_with_gaps_reads_like_this() {
         let written =
-            with(&gathered(fixture::with_gaps()), |report| text(report, 3, Options { width: 110, colour: false }));
+            with(&gathered(fixture::with_gaps()), |report| text(report, 3, PageOptions { width: 110, colour: false }));
         insta::assert_snapshot!(written);
     }
 
     #[test]
     fn what_is_written_fits_the_schema() {
-        for table in [fixture::dense(40), fixture::with_gaps(), fixture::equal(1), Table::new(fixture::window())] {
+        for table in [fixture::dense(40), fixture::with_gaps(), fixture::equal(1), NodeTable::new(fixture::window())] {
             let written = with(&gathered(table), |report| json(report).unwrap());
             let written: serde_json::Value = serde_json::from_str(&written).unwrap();
             let error = jsonschema::validate(&schema(), &written).err().map(|error| error.to_string());
@@ -573,7 +575,7 @@ pub(super) mod tests {
         table.set("node\u{1b}[2J", 0, NodeMetric::Cpus, 8.0);
         let mut gathered = gathered(table);
         gathered.warnings.push("a store is down\u{1b}[31m".to_owned());
-        let written = with(&gathered, |report| json(report).unwrap() + &text(report, 99, Options::default()));
+        let written = with(&gathered, |report| json(report).unwrap() + &text(report, 99, PageOptions::default()));
         assert!(
             !written.contains('\u{1b}') && written.contains("node\u{fffd}[2J") && written.contains("down\u{fffd}[31m")
         );
@@ -581,7 +583,8 @@ pub(super) mod tests {
 
     #[test]
     fn of_nothing_there_is_a_report() {
-        let written = with(&gathered(Table::new(fixture::window())), |report| text(report, 10, Options::default()));
+        let written =
+            with(&gathered(NodeTable::new(fixture::window())), |report| text(report, 10, PageOptions::default()));
         assert!(
             written.starts_with("0 nodes lose n/a of 0 cores to switching (n/a). The number of nodes"),
             "{written}"

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     json, markdown,
-    page::{Colour, Options, Page},
+    page::{Colour, Page, PageOptions},
 };
 use crate::{
     diagnosis::{HostCosts, Hosts, Severity},
@@ -67,7 +67,7 @@ fn rows(all: &Hosts) -> Vec<[String; 7]> {
 }
 
 /// For a terminal.
-pub fn text(all: &Hosts, options: Options) -> String {
+pub fn text(all: &Hosts, options: PageOptions) -> String {
     let mut page = Page::new(options);
     page.text("", Colour::Bold, &verdict(all));
     page.blank();
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn several_hosts_read_like_this() {
-        insta::assert_snapshot!(text(&all(), Options::default()), @"
+        insta::assert_snapshot!(text(&all(), PageOptions::default()), @"
         3 hosts lose 0.42 cores of 12.0 cores to scheduling (1 of them not measured).
 
         host           CPUs  overhead     cores lost      waiting  light spared  cores freed
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn names_are_nothing_but_text() {
-        let written = markdown(&all()) + &text(&all(), Options::default()) + &json(&all()).unwrap();
+        let written = markdown(&all()) + &text(&all(), PageOptions::default()) + &json(&all()).unwrap();
         assert!(!written.contains('\u{1b}'));
         assert!(markdown(&all()).contains("| blind\u{fffd}\\[2J\\|&lt;b&gt; |"));
     }

@@ -4,14 +4,14 @@ use crate::display::{self, display_name, pad, pad_left, width};
 
 /// How to write for a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct PageOptions {
     /// Columns to stay within. Commands are never broken.
     pub width: usize,
     /// Colour severities. Each is written as a word, too.
     pub colour: bool,
 }
 
-impl Default for Options {
+impl Default for PageOptions {
     fn default() -> Self {
         Self { width: 100, colour: false }
     }
@@ -45,7 +45,7 @@ impl Colour {
 
 /// Lines so far. All text is made harmless here, so that this cannot be forgotten elsewhere.
 pub(super) struct Page {
-    options: Options,
+    options: PageOptions,
     lines: String,
 }
 
@@ -60,7 +60,7 @@ const BESIDE: usize = 2 + 6 + 1 + NAMED + 1;
 const LEAST: usize = 20;
 
 impl Page {
-    pub(super) const fn new(options: Options) -> Self {
+    pub(super) const fn new(options: PageOptions) -> Self {
         Self { options, lines: String::new() }
     }
 

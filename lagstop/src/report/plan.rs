@@ -1,10 +1,10 @@
 //! A plan of CPU sets for people.
 
-use super::page::{Colour, Options, Page};
+use super::page::{Colour, Page, PageOptions};
 use crate::diagnosis::{Planned, PlannedCgroup, Strictness};
 
 /// The plan, and the commands that carry it out.
-pub fn render(plan: &Planned, options: Options) -> String {
+pub fn render(plan: &Planned, options: PageOptions) -> String {
     let mut page = Page::new(options);
     let (mine, others): (Vec<_>, Vec<_>) = plan.cgroups.iter().partition(|one| one.is_sensitive);
     if mine.is_empty() {

@@ -10,8 +10,8 @@ use crate::{
     display::short_name,
     host::Frequency,
     model::Nanos,
-    run::{Behind, Disturbance, Exceeded, Method, Run, RunVerdict, Series, Shares, Spread},
-    units::{ending, if_measured, number, percent, plural, ratio},
+    run::{Disturbance, Exceeded, Method, Run, RunSeries, RunShares, RunVerdict, Spread, WaitedBehind},
+    units::{ending, if_measured, number, percent, plural, ratio, whole_percent},
 };
 
 /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
@@ -41,7 +41,7 @@ pub fn numbered_line(run: &Run) -> String {
 
 /// Figures of a run. The reason of the verdict comes first.
 fn figures(run: &Run) -> Vec<String> {
-    let Shares { waited, throttled, steal, behind_itself, behind_kernel, crowded_out, .. } = run.shares;
+    let RunShares { waited, throttled, steal, behind_itself, behind_kernel, crowded_out, .. } = run.shares;
     let is_cause = |cause: Disturbance| run.exceeded.iter().any(|exceeded| exceeded.cause == cause);
     let mut all: Vec<(bool, String)> = vec![
         (is_cause(Disturbance::Wait), waited_for(run, waited)),
@@ -82,7 +82,7 @@ fn waited_for(run: &Run, waited: Option<f64>) -> String {
     // The culprit only matters if the wait does.
     let worst = run.behind.first().filter(|worst| waited >= SPOKEN_OF / 10.0 && worst.wait_ns > Nanos::ZERO);
     if let Some(worst) = worst {
-        let _ = write!(said, ", {} of it behind {}", whole_percent(worst.wait_ns, others), name(worst));
+        let _ = write!(said, ", {} of it behind {}", part_of(worst.wait_ns, others), name(worst));
     }
     if let Some(p99) = run.waits.and_then(|waits| waits.p99_ns) {
         let _ = write!(said, "; p99 wait {p99}");
@@ -104,12 +104,12 @@ fn crowded_out(run: &Run) -> Option<String> {
     ))
 }
 
-fn whole_percent(part: Nanos, whole: Nanos) -> String {
-    format!("{:.0} %", (ratio(part.0 as f64, whole.0 as f64) * 100.0).min(100.0))
+fn part_of(part: Nanos, whole: Nanos) -> String {
+    whole_percent(ratio(part.0 as f64, whole.0 as f64).min(1.0))
 }
 
 /// The name of a culprit, with the threads that were seen to run in it.
-fn name(behind: &Behind) -> String {
+fn name(behind: &WaitedBehind) -> String {
     /// The most threads that are named.
     const SHOWN: usize = 2;
     let cgroup = cgroup_name(&behind.name);
@@ -162,7 +162,7 @@ fn not_judged(run: &Run) -> String {
 }
 
 /// Several lines about all runs: how many were undisturbed, and what that does to the run time.
-pub fn summary(series: &Series) -> String {
+pub fn summary(series: &RunSeries) -> String {
     let mut text = format!("{}\n", headline(series));
     for (what, spread) in times(series) {
         let _ = writeln!(text, "{what}: {}", spread_of(&spread));
@@ -170,7 +170,7 @@ pub fn summary(series: &Series) -> String {
     text
 }
 
-fn headline(series: &Series) -> String {
+fn headline(series: &RunSeries) -> String {
     let runs = series.runs.len() as u32;
     let mut said = format!("{} of {runs} run{} undisturbed", series.count(RunVerdict::Undisturbed), ending(runs));
     for (verdict, word) in [(RunVerdict::Disturbed, "disturbed"), (RunVerdict::NotJudged, "not judged")] {
@@ -183,7 +183,7 @@ fn headline(series: &Series) -> String {
 }
 
 /// Run times of all runs, and without those that were disturbed.
-fn times(series: &Series) -> Vec<(&'static str, Spread)> {
+fn times(series: &RunSeries) -> Vec<(&'static str, Spread)> {
     let (all, undisturbed) = (series.spread(), series.spread_undisturbed());
     let mut times: Vec<_> = all.map(|all| ("run time, all runs", all)).into_iter().collect();
     let others = undisturbed.filter(|some| all.is_some_and(|all| some.runs < all.runs));
@@ -221,11 +221,10 @@ struct Document<'a> {
     /// Run times of the undisturbed runs.
     run_time_undisturbed: Option<Spread>,
     #[serde(flatten)]
-    series: &'a Series,
+    series: &'a RunSeries,
 }
 
-/// The verdict on all runs.
-fn verdict(series: &Series) -> RunVerdict {
+fn verdict(series: &RunSeries) -> RunVerdict {
     if series.is_enough() {
         RunVerdict::Undisturbed
     } else if series.count(RunVerdict::Disturbed) > 0 {
@@ -239,7 +238,7 @@ fn verdict(series: &Series) -> RunVerdict {
 ///
 /// # Errors
 /// When a figure cannot be written as JSON.
-pub fn json(series: &Series) -> Result<String, serde_json::Error> {
+pub fn json(series: &RunSeries) -> Result<String, serde_json::Error> {
     json::document(&Document {
         schema: SCHEMA,
         verdict: verdict(series),
@@ -258,7 +257,7 @@ pub fn schema() -> serde_json::Value {
 }
 
 /// A section in GitHub's Markdown. Names cannot be anything but text in it.
-pub fn github(series: &Series) -> String {
+pub fn github(series: &RunSeries) -> String {
     let text = markdown::text;
     let command: Vec<String> = series.command.iter().map(|word| text(word)).collect();
     let mut page = format!("### {}: {}\n\n", word(verdict(series)), short_name(&command.join(" "), 200));
@@ -272,7 +271,7 @@ pub fn github(series: &Series) -> String {
     }
     page += "| run | verdict | run time | waited because of others | throttled | steal | caused by |\n| ---: | --- | ---: | ---: | ---: | ---: | --- |\n";
     for run in &series.runs {
-        let Shares { throttled, steal, .. } = run.shares;
+        let RunShares { throttled, steal, .. } = run.shares;
         let shown = |cause: Disturbance, value: Option<f64>| match run.exceeded.iter().find(|one| one.cause == cause) {
             Some(Exceeded { limit, .. }) => format!("**{}** (limit {})", share(value), percent(*limit)),
             None => share(value),
@@ -309,7 +308,7 @@ fn caused_by(run: &Run) -> String {
     let others = run.waits.map(|waits| waits.behind_others_ns).unwrap_or_default();
     let behind = run.behind.first();
     let behind =
-        behind.map(|worst| format!("{} of waits behind others: {}", whole_percent(worst.wait_ns, others), name(worst)));
+        behind.map(|worst| format!("{} of waits behind others: {}", part_of(worst.wait_ns, others), name(worst)));
     let out = run.shares.crowded_out.filter(|_| crowded_out(run).is_some()).map(|share| {
         let whom = run.crowded_out_by.first();
         let whom = whom.map_or_else(String::new, |worst| format!(", mostly by {}", cgroup_name(&worst.name)));
@@ -327,7 +326,7 @@ const fn word(verdict: RunVerdict) -> &'static str {
 }
 
 /// Why the exit code is not the command's, where it was held against these limits.
-pub fn failure(series: &Series, limits: &[Disturbance]) -> String {
+pub fn failure(series: &RunSeries, limits: &[Disturbance]) -> String {
     let wanted = series.wanted;
     if wanted > 1 || limits.is_empty() {
         let runs = series.runs.len() as u64;

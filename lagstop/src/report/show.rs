@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     json::escape,
-    page::{Colour, Options, Page},
+    page::{Colour, Page, PageOptions},
 };
 use crate::{
     display::{display_name, fit},
@@ -26,7 +26,7 @@ pub fn to_json(contents: &Contents) -> Result<String, serde_json::Error> {
 }
 
 /// For a terminal. `file` is what the recording is called.
-pub fn render(file: &str, contents: &Contents, options: Options) -> String {
+pub fn render(file: &str, contents: &Contents, options: PageOptions) -> String {
     let mut page = Page::new(options);
     heading(&mut page, file, contents);
     page.blank();

@@ -2,7 +2,7 @@
 
 mod short;
 
-pub use super::page::Options;
+pub use super::page::PageOptions;
 use super::{
     Report,
     page::{Colour, Page},
@@ -24,7 +24,7 @@ pub enum Depth {
 }
 
 /// The report for a terminal.
-pub fn render(report: &Report, depth: Depth, options: Options) -> String {
+pub fn render(report: &Report, depth: Depth, options: PageOptions) -> String {
     let mut page = Page::new(options);
     match depth {
         Depth::Short => short::write(&mut page, report),

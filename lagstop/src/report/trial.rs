@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::{
     json,
-    page::{Colour, Options, Page},
+    page::{Colour, Page, PageOptions},
 };
 use crate::{
     diagnosis::ForecastFigure,
     trial::{
-        Change, Policy, Predicted, Prediction, Prepared, Sides, TimeOfBlock, TrialOutcome, Tried, TriedFigure,
-        TriedGroup, name,
+        Policy, PolicyChange, Predicted, Prediction, PreparedTrial, Sides, TimeOfBlock, TrialOutcome, Tried,
+        TriedFigure, TriedGroup, name,
     },
     units::{Unit, if_measured, plural, signed_percent},
 };
@@ -21,17 +21,17 @@ use crate::{
 const TOP: usize = 8;
 
 /// What would be changed.
-pub fn plan(policy: Option<Policy>, prepared: &Prepared, options: Options) -> String {
-    let Prepared { sides, changes, prediction, .. } = prepared;
+pub fn plan(policy: Option<Policy>, prepared: &PreparedTrial, options: PageOptions) -> String {
+    let PreparedTrial { sides, changes, prediction, .. } = prepared;
     plan_of(policy, sides, changes, prediction, options)
 }
 
 fn plan_of(
     policy: Option<Policy>,
     sides: &Sides,
-    changes: &[Change],
+    changes: &[PolicyChange],
     prediction: &Prediction,
-    options: Options,
+    options: PageOptions,
 ) -> String {
     let mut page = Page::new(options);
     page.text(
@@ -45,8 +45,8 @@ fn plan_of(
     page.blank();
     predicted(&mut page, prediction);
     page.blank();
-    let (threads, others): (Vec<&Change>, Vec<&Change>) =
-        changes.iter().partition(|change| matches!(change, Change::Thread { .. }));
+    let (threads, others): (Vec<&PolicyChange>, Vec<&PolicyChange>) =
+        changes.iter().partition(|change| matches!(change, PolicyChange::Thread { .. }));
     for change in others.iter().take(TOP).chain(threads.iter().take(TOP)) {
         page.text("  ", Colour::Cyan, &change.to_string());
     }
@@ -96,7 +96,7 @@ struct Plan<'a> {
     heavy: Vec<&'a str>,
     /// By the name of the figure.
     predicted: BTreeMap<&'static str, PlannedFigure>,
-    changes: &'a [Change],
+    changes: &'a [PolicyChange],
 }
 
 /// What is predicted of a figure: a change and its interval, or why there is none.
@@ -111,7 +111,7 @@ enum PlannedFigure {
 ///
 /// # Errors
 /// When it cannot be written as JSON.
-pub fn plan_json(policy: Option<Policy>, prepared: &Prepared) -> Result<String, serde_json::Error> {
+pub fn plan_json(policy: Option<Policy>, prepared: &PreparedTrial) -> Result<String, serde_json::Error> {
     let paths = |groups: &'_ [TriedGroup]| groups.iter().map(|group| group.path.clone()).collect::<Vec<_>>();
     let (light, heavy) = (paths(&prepared.sides.light), paths(&prepared.sides.heavy));
     json::document(&Plan {
@@ -135,7 +135,7 @@ pub fn plan_json(policy: Option<Policy>, prepared: &Prepared) -> Result<String, 
 }
 
 /// What came of it, for a terminal.
-pub fn text(tried: &Tried, options: Options) -> String {
+pub fn text(tried: &Tried, options: PageOptions) -> String {
     let mut page = Page::new(options);
     let outcome = &tried.outcome;
     let TrialOutcome { policy, pairs, light, heavy, block_seconds, .. } = outcome;
@@ -178,7 +178,7 @@ pub fn text(tried: &Tried, options: Options) -> String {
     page.text(
         "",
         Colour::Dim,
-        "More than chance: tested over all metrics; on average, at most 5 % of the metrics with \"yes\" changed by chance. Predicted \
+        "More than chance: tested over all figures; on average, at most 5 % of the figures with \"yes\" changed by chance. Predicted \
          change: simulated for this policy and these cgroups, from data before the trial. Within prediction: the measured change, \
          without its own interval, is in the predicted interval. See docs/trial.md.",
     );
@@ -367,7 +367,7 @@ mod tests {
         let mut tried = example();
         tried.changed_by_others = vec!["/web/cpu.weight: changed by another program to 700: left as it is".to_owned()];
         tried.notes = vec!["the watchdog has no cgroup of its own".to_owned()];
-        let text = text(&tried, Options { width: 120, colour: false });
+        let text = text(&tried, PageOptions { width: 120, colour: false });
         for said in ["still in place were undone (12 in", "another program to 700", "Note: the watchdog has no"] {
             assert!(text.contains(said), "{said}: {text}");
         }
@@ -385,7 +385,7 @@ mod tests {
             cores: 1.0,
         };
         let sides = Sides { light: vec![group("/web"), group("/api")], heavy: vec![group("/batch")] };
-        let change = |path: &str, before: &str, after: &str| Change::File {
+        let change = |path: &str, before: &str, after: &str| PolicyChange::File {
             directory: group(path).directory,
             inode: 9,
             file: "cpu.weight".to_owned(),
@@ -397,7 +397,7 @@ mod tests {
             (ForecastFigure::LightWaiting, Ok(Predicted { change: -0.514, low: -0.62, high: -0.38 })),
             (ForecastFigure::HeavyTime, Err(crate::trial::Unpredicted::NoRatio)),
         ]);
-        let options = Options { width: 100, colour: false };
+        let options = PageOptions { width: 100, colour: false };
         insta::assert_snapshot!(plan_of(Some(Policy::Weight), &sides, &changes, &prediction, options));
         let switched = plan_of(Some(Policy::Lags), &sides, &[], &Prediction::default(), options);
         assert!(switched.contains("the host's scheduler: lags instead of the kernel's own"), "{switched}");
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_trial_reads_like_this() {
-        insta::assert_snapshot!(text(&example(), Options { width: 120, colour: false }));
+        insta::assert_snapshot!(text(&example(), PageOptions { width: 120, colour: false }));
     }
 
     #[test]

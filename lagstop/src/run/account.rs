@@ -8,7 +8,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::crowded::{CrowdedOut, Sides, Waited};
+use super::crowded::{CrowdedOut, Waited, WhoIsWho};
 use crate::{
     host::{AllowedCpus, Frequency},
     model::{Cgroup, CgroupId, DistributionSum, Interval, Lost, Nanos, Totals},
@@ -23,7 +23,7 @@ pub struct Account {
     totals: Option<Totals>,
     waits: DistributionSum,
     own: BTreeSet<CgroupId>,
-    behind: BTreeMap<CgroupId, Behind>,
+    behind: BTreeMap<CgroupId, WaitedBehind>,
     /// Waits of its cgroups behind one of which it is not known whether it is theirs: an interval names only the worst.
     unnamed: Nanos,
     has_processes_in_root: bool,
@@ -36,9 +36,9 @@ pub struct Account {
 pub struct Work {
     pub cpu_ns: Nanos,
     /// `None` where they were not measured with their causes.
-    pub waits: Option<Waits>,
+    pub waits: Option<CommandWaits>,
     /// The cgroups that it waited behind, the longest first.
-    pub behind: Vec<Behind>,
+    pub behind: Vec<WaitedBehind>,
     /// How long it waited behind itself because others ran.
     pub crowded_out: CrowdedOut,
     /// Of the CPUs on which it ran.
@@ -54,7 +54,7 @@ pub struct Work {
 
 /// The waits of the command's tasks for a CPU. The seven causes add up to `total_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Waits {
+pub struct CommandWaits {
     /// Their number.
     pub count: u64,
     /// Their total time.
@@ -80,7 +80,7 @@ pub struct Waits {
 
 /// A cgroup that the command waited behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Behind {
+pub struct WaitedBehind {
     pub id: CgroupId,
     /// Path from the root of its hierarchy.
     pub path: Arc<str>,
@@ -127,7 +127,7 @@ impl Account {
                 self.unnamed = self.unnamed.saturating_add(unnamed);
             }
         }
-        let sides = Sides { own: &self.own, has_processes_in_root: self.has_processes_in_root };
+        let sides = WhoIsWho { own: &self.own, has_processes_in_root: self.has_processes_in_root };
         self.crowded_out.add(interval, &sides, self.waited(&own), allowed);
     }
 
@@ -145,7 +145,7 @@ impl Account {
     fn add_own(&mut self, cgroup: &Cgroup, interval: &Interval) {
         self.own.insert(cgroup.id);
         match &mut self.totals {
-            Some(totals) => totals.add(&cgroup.totals),
+            Some(totals) => totals.add_next(&cgroup.totals),
             None => self.totals = Some(cgroup.totals),
         }
         if let Some(waits) = &cgroup.runq_wait {
@@ -153,7 +153,7 @@ impl Account {
         }
         for one in &cgroup.waits_behind {
             let Some(whom) = interval.cgroups.iter().find(|whom| whom.id == one.id) else { continue };
-            let behind = self.behind.entry(one.id).or_insert_with(|| Behind {
+            let behind = self.behind.entry(one.id).or_insert_with(|| WaitedBehind {
                 id: one.id,
                 path: Arc::clone(&whom.path),
                 name: Arc::clone(&whom.name),
@@ -169,14 +169,14 @@ impl Account {
     }
 
     /// The cgroup that it has waited behind longest so far.
-    pub fn worst(&self) -> Option<&Behind> {
+    pub fn worst(&self) -> Option<&WaitedBehind> {
         self.behind.values().filter(|one| !self.own.contains(&one.id)).max_by_key(|one| one.wait_ns)
     }
 
     /// What came of it. `None` where nothing was seen of its cgroup.
     pub fn finish(self) -> Option<Work> {
         let totals = self.totals?;
-        let (own, others): (Vec<Behind>, Vec<Behind>) =
+        let (own, others): (Vec<WaitedBehind>, Vec<WaitedBehind>) =
             self.behind.into_values().partition(|one| self.own.contains(&one.id));
         let mut behind = others;
         behind.sort_by_key(|one| (std::cmp::Reverse(one.wait_ns), one.id));
@@ -197,8 +197,8 @@ impl Account {
 }
 
 /// The waits, of which `among` were between cgroups of the command's own, and `unnamed` may have been.
-fn waits(totals: &Totals, among: Nanos, unnamed: Nanos, p99_ns: Option<Nanos>) -> Option<Waits> {
-    Some(Waits {
+fn waits(totals: &Totals, among: Nanos, unnamed: Nanos, p99_ns: Option<Nanos>) -> Option<CommandWaits> {
+    Some(CommandWaits {
         count: totals.runq_waits?,
         total_ns: totals.runq_wait_ns?,
         p99_ns,

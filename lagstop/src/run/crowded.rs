@@ -51,14 +51,14 @@ pub(super) struct Waited {
 }
 
 /// Who is who in an interval.
-pub(super) struct Sides<'a> {
+pub(super) struct WhoIsWho<'a> {
     /// The command's cgroups.
     pub(super) own: &'a BTreeSet<CgroupId>,
     /// Do others than kernel threads run in the root cgroup?
     pub(super) has_processes_in_root: bool,
 }
 
-impl Sides<'_> {
+impl WhoIsWho<'_> {
     /// Is it known to be somebody else?
     fn is_other(&self, id: CgroupId) -> bool {
         self.may_be_other(id) && id != CgroupId::ROOT && id != CgroupId::OTHER
@@ -75,7 +75,7 @@ impl CrowdedOut {
     pub(super) fn add(
         &mut self,
         interval: &Interval,
-        sides: &Sides<'_>,
+        sides: &WhoIsWho<'_>,
         waited: Waited,
         allowed: Option<&AllowedCpus>,
     ) {
@@ -118,7 +118,7 @@ impl CrowdedOut {
     }
 
     /// Notes which others ran on a CPU.
-    fn note(&mut self, cpu: &Cpu, sides: &Sides<'_>, cgroups: &[Cgroup]) {
+    fn note(&mut self, cpu: &Cpu, sides: &WhoIsWho<'_>, cgroups: &[Cgroup]) {
         for one in cpu.crowd.iter().filter(|one| sides.is_other(one.id) && one.cpu_ns > Nanos::ZERO) {
             let Some(cgroup) = cgroups.iter().find(|cgroup| cgroup.id == one.id) else { continue };
             let crowder = self.ran.entry(one.id).or_insert_with(|| Crowder {
@@ -160,7 +160,7 @@ struct Unlisted {
 }
 
 impl Unlisted {
-    fn of(interval: &Interval, sides: &Sides<'_>) -> Self {
+    fn of(interval: &Interval, sides: &WhoIsWho<'_>) -> Self {
         let mut listed: BTreeMap<CgroupId, Nanos> = BTreeMap::new();
         for one in interval.cpus.iter().flat_map(|cpu| &cpu.crowd) {
             let sum = listed.entry(one.id).or_default();
@@ -234,7 +234,7 @@ mod tests {
 
     fn of(cpus: Vec<Cpu>, (itself, others): (u64, u64), allowed: Option<&AllowedCpus>, processes: bool) -> [u64; 2] {
         let own = [CgroupId(OWN)].into();
-        let sides = Sides { own: &own, has_processes_in_root: processes };
+        let sides = WhoIsWho { own: &own, has_processes_in_root: processes };
         let mut sum = CrowdedOut::default();
         let waited = Waited { behind_itself: ms(itself), behind_others: ms(others) };
         sum.add(&interval(cpus), &sides, waited, allowed);
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn who_ran_longest_is_named_first() {
         let own = [CgroupId(OWN)].into();
-        let sides = Sides { own: &own, has_processes_in_root: false };
+        let sides = WhoIsWho { own: &own, has_processes_in_root: false };
         let mut sum = CrowdedOut::default();
         let cpus = vec![
             cpu(0, &[(OWN, 900), (DAEMON, 50), (1, 50)]),

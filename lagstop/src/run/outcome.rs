@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Behind, Crowder, Limits, Waits, Work};
+use super::{CommandWaits, Crowder, Limits, WaitedBehind, Work};
 use crate::{
     host::{CgroupMoment, Frequency, HostMoment, SeenWork},
     model::Nanos,
@@ -20,16 +20,16 @@ pub struct Run {
     pub exceeded: Vec<Exceeded>,
     /// Why it is not judged.
     pub why_not: Option<String>,
-    pub status: Status,
+    pub status: CommandStatus,
     /// Run time: from right before `exec`, already in its cgroup, until the command ended.
     pub wall_ns: Nanos,
     /// CPU time of the command.
     pub cpu_ns: Nanos,
-    pub shares: Shares,
+    pub shares: RunShares,
     /// What its tasks waited for. `null` without eBPF: files do not tell.
-    pub waits: Option<Waits>,
+    pub waits: Option<CommandWaits>,
     /// The cgroups that it waited behind, longest first. In each interval, only the worst four are known.
-    pub behind: Vec<Behind>,
+    pub behind: Vec<WaitedBehind>,
     /// Cgroups that ran on CPUs allowed to all of its threads, in intervals in which it was crowded out; most CPU time first.
     pub crowded_out_by: Vec<Crowder>,
     /// Moves of its tasks to another CPU.
@@ -92,13 +92,13 @@ pub struct Exceeded {
 
 /// How the command ended: one of the two is not `null`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Status {
+pub struct CommandStatus {
     pub exit_code: Option<i32>,
     /// Number of the signal that ended it.
     pub signal: Option<i32>,
 }
 
-impl Status {
+impl CommandStatus {
     /// Has it succeeded?
     pub fn is_success(self) -> bool {
         self.exit_code == Some(0)
@@ -107,7 +107,7 @@ impl Status {
 
 /// Shares of the time in which the command's tasks ran or waited for a CPU, if not stated otherwise. `null` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Shares {
+pub struct RunShares {
     /// Waits behind tasks of other cgroups. Includes their part of `unattributed`.
     pub waited: Option<f64>,
     /// Waits behind other tasks of the command. Includes `crowded_out`, which the text line subtracts.
@@ -128,7 +128,7 @@ pub struct Shares {
     pub steal: Option<f64>,
 }
 
-impl Shares {
+impl RunShares {
     fn of(work: Option<&Work>, seen: Option<&SeenWork>, host: &HostMoment) -> Self {
         let steal = host.steal_ns.zip(host.busy_ns);
         let steal = steal.map(|(steal, busy)| ratio(steal.0 as f64, busy.saturating_add(steal).0 as f64));
@@ -162,7 +162,6 @@ impl Shares {
         Some(self.waited? + self.crowded_out?)
     }
 
-    /// The limits that are exceeded.
     fn exceeded(&self, limits: &Limits, host: &HostMoment, is_short: bool) -> Vec<Exceeded> {
         let is_rounding = host.steal_ns.is_none_or(|steal| steal < Limits::LEAST_STEAL);
         let all = [
@@ -180,9 +179,9 @@ impl Shares {
 
 /// What is known of a run when it has ended.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct EndedRun {
     pub number: u32,
-    pub status: Status,
+    pub status: CommandStatus,
     pub wall_ns: Nanos,
     /// CPU time by wait4(2), for where nothing better is known.
     pub cpu_ns: Nanos,
@@ -194,11 +193,11 @@ pub struct Known {
 }
 
 #[cfg(test)]
-impl Default for Known {
+impl Default for EndedRun {
     fn default() -> Self {
         Self {
             number: 1,
-            status: Status::default(),
+            status: CommandStatus::default(),
             wall_ns: Nanos::ZERO,
             cpu_ns: Nanos::ZERO,
             work: Err("not measured".to_owned()),
@@ -210,9 +209,9 @@ impl Default for Known {
 }
 
 /// Holds it against `limits`.
-pub fn judge(known: Known, limits: &Limits) -> Run {
-    let Known { number, status, wall_ns, cpu_ns, work, seen, host, cgroup } = known;
-    let shares = Shares::of(work.as_ref().ok(), seen.as_ref(), &host);
+pub fn judge(known: EndedRun, limits: &Limits) -> Run {
+    let EndedRun { number, status, wall_ns, cpu_ns, work, seen, host, cgroup } = known;
+    let shares = RunShares::of(work.as_ref().ok(), seen.as_ref(), &host);
     let why_not = why_not(&work, &shares, limits);
     let is_short = work.as_ref().is_ok_and(|work| time(work) < Limits::LEAST_TIME);
     let exceeded = shares.exceeded(limits, &host, is_short);
@@ -257,7 +256,7 @@ fn time(work: &Work) -> Nanos {
 }
 
 /// Why it cannot be judged what the run's tasks waited for.
-fn why_not(work: &Result<Work, String>, shares: &Shares, limits: &Limits) -> Option<String> {
+fn why_not(work: &Result<Work, String>, shares: &RunShares, limits: &Limits) -> Option<String> {
     let work = match work {
         Ok(work) => work,
         Err(why) => return Some(why.clone()),
@@ -306,19 +305,19 @@ mod tests {
         Nanos(ms * MS)
     }
 
-    fn run_of(waits: Waits, host: HostMoment) -> Run {
+    fn run_of(waits: CommandWaits, host: HostMoment) -> Run {
         let work = Work { cpu_ns: ms(900), waits: Some(waits), ..Work::default() };
-        judge(Known { number: 1, work: Ok(work), host, ..Known::default() }, &Limits::default())
+        judge(EndedRun { number: 1, work: Ok(work), host, ..EndedRun::default() }, &Limits::default())
     }
 
-    fn waits(behind_others: u64, behind_itself: u64, elsewhere: u64) -> Waits {
-        Waits {
+    fn waits(behind_others: u64, behind_itself: u64, elsewhere: u64) -> CommandWaits {
+        CommandWaits {
             count: 10,
             total_ns: ms(behind_others + behind_itself + elsewhere),
             behind_others_ns: ms(behind_others),
             behind_itself_ns: ms(behind_itself),
             elsewhere_ns: ms(elsewhere),
-            ..Waits::default()
+            ..CommandWaits::default()
         }
     }
 
@@ -343,7 +342,7 @@ mod tests {
         };
         let crowded = |behind_others, time, perhaps| {
             let work = Ok(crowded_work(behind_others, time, perhaps));
-            judge(Known { work, ..Known::default() }, &Limits::default())
+            judge(EndedRun { work, ..EndedRun::default() }, &Limits::default())
         };
         let run = crowded(0, 400, 0);
         assert_eq!((run.verdict, run.shares.crowded_out), (RunVerdict::Disturbed, Some(0.4)));
@@ -357,7 +356,7 @@ mod tests {
         assert!(run.why_not.is_some_and(|why| why.contains("was crowded out")));
         assert_eq!(crowded(3, 100, 100).verdict, RunVerdict::Disturbed, "what is known is enough");
         let work = Work { unnamed_ns: ms(6), ..crowded_work(0, 0, 6) };
-        let run = judge(Known { work: Ok(work), ..Known::default() }, &Limits::default());
+        let run = judge(EndedRun { work: Ok(work), ..EndedRun::default() }, &Limits::default());
         assert_eq!(run.verdict, RunVerdict::NotJudged, "each alone is below the limit");
     }
 
@@ -376,7 +375,7 @@ mod tests {
 
     #[test]
     fn quotas_and_hypervisors_disturb_too() {
-        let throttled = Waits { total_ns: ms(100), throttled_ns: ms(100), ..Waits::default() };
+        let throttled = CommandWaits { total_ns: ms(100), throttled_ns: ms(100), ..CommandWaits::default() };
         assert_eq!(run_of(throttled, HostMoment::default()).exceeded[0].cause, Disturbance::Throttled);
         let host = |steal| HostMoment { steal_ns: Some(ms(steal)), busy_ns: Some(ms(900)), ..HostMoment::default() };
         assert_eq!(run_of(waits(0, 0, 0), host(100)).exceeded[0].cause, Disturbance::Steal);
@@ -386,10 +385,11 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_judged() {
-        let unmeasured = |work: Result<Work, String>| judge(Known { work, ..Known::default() }, &Limits::default());
+        let unmeasured =
+            |work: Result<Work, String>| judge(EndedRun { work, ..EndedRun::default() }, &Limits::default());
         let run = unmeasured(Err("not permitted".to_owned()));
         assert_eq!((run.verdict, run.why_not.as_deref()), (RunVerdict::NotJudged, Some("not permitted")));
-        assert_eq!(run.shares, Shares::default());
+        assert_eq!(run.shares, RunShares::default());
         let run = unmeasured(Ok(Work { cpu_ns: ms(900), ..Work::default() }));
         assert!(run.why_not.is_some_and(|why| why.contains("causes")));
         let short = Work { cpu_ns: ms(2), waits: Some(waits(1, 0, 0)), ..Work::default() };
@@ -401,9 +401,9 @@ mod tests {
     #[test]
     fn who_waits_behind_unnamed_cgroups_may_have_been_disturbed() {
         let crowded = |unnamed: u64| {
-            let waits = Waits { unknown_ns: ms(unnamed), total_ns: ms(400 + unnamed), ..waits(0, 400, 0) };
+            let waits = CommandWaits { unknown_ns: ms(unnamed), total_ns: ms(400 + unnamed), ..waits(0, 400, 0) };
             let work = Work { cpu_ns: ms(900), waits: Some(waits), unnamed_ns: ms(unnamed), ..Work::default() };
-            judge(Known { work: Ok(work), ..Known::default() }, &Limits::default())
+            judge(EndedRun { work: Ok(work), ..EndedRun::default() }, &Limits::default())
         };
         assert_eq!(crowded(5).verdict, RunVerdict::Undisturbed);
         let run = crowded(50);
@@ -415,7 +415,7 @@ mod tests {
     fn where_something_was_not_measured_nothing_is_undisturbed() {
         let lossy = |behind_others| {
             let work = Work { cpu_ns: ms(900), waits: Some(waits(behind_others, 0, 0)), lost: 3, ..Work::default() };
-            judge(Known { work: Ok(work), ..Known::default() }, &Limits::default())
+            judge(EndedRun { work: Ok(work), ..EndedRun::default() }, &Limits::default())
         };
         let run = lossy(0);
         assert_eq!((run.verdict, run.lost_events), (RunVerdict::NotJudged, 3));
@@ -426,7 +426,7 @@ mod tests {
     #[test]
     fn files_tell_how_long_and_not_what_for() {
         let seen = SeenWork { cpu_ns: ms(90), runq_wait_ns: Some(ms(10)), threads: 2 };
-        let known = Known { work: Err("not root".to_owned()), seen: Some(seen), ..Known::default() };
+        let known = EndedRun { work: Err("not root".to_owned()), seen: Some(seen), ..EndedRun::default() };
         let run = judge(known, &Limits::default());
         assert_eq!((run.verdict, run.shares.all_waits, run.shares.waited), (RunVerdict::NotJudged, Some(0.1), None));
     }

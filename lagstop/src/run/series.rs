@@ -8,7 +8,7 @@ use crate::model::Nanos;
 
 /// The runs of a command, and how they were measured.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Series {
+pub struct RunSeries {
     /// The command and its arguments. What is no text is replaced.
     pub command: Vec<String>,
     pub method: Method,
@@ -51,7 +51,7 @@ pub struct Spread {
     pub max_ns: Nanos,
 }
 
-impl Series {
+impl RunSeries {
     /// Is the command to run again? It is until enough runs were undisturbed, as many were made as may be, or one failed.
     pub fn wants_more(&self) -> bool {
         let runs = self.runs.len() as u32;
@@ -59,7 +59,6 @@ impl Series {
         runs == 0 || !has_failed && runs < self.at_most && self.count(RunVerdict::Undisturbed) < self.wanted
     }
 
-    /// Runs with this verdict.
     pub fn count(&self, verdict: RunVerdict) -> u32 {
         self.runs.iter().filter(|run| run.verdict == verdict).count() as u32
     }
@@ -106,10 +105,10 @@ impl Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Status;
+    use crate::run::CommandStatus;
 
-    fn series(wanted: u32, at_most: u32, runs: &[(RunVerdict, u64)]) -> Series {
-        let status = Status { exit_code: Some(0), signal: None };
+    fn series(wanted: u32, at_most: u32, runs: &[(RunVerdict, u64)]) -> RunSeries {
+        let status = CommandStatus { exit_code: Some(0), signal: None };
         let runs = (1..).zip(runs).map(|(number, &(verdict, ms))| Run {
             number,
             verdict,
@@ -117,7 +116,7 @@ mod tests {
             wall_ns: Nanos(ms * 1_000_000),
             ..Run::default()
         });
-        Series {
+        RunSeries {
             command: vec!["make".to_owned()],
             method: Method::Ebpf,
             restricted: None,
@@ -142,7 +141,7 @@ mod tests {
         let spent = series(2, 3, &[(Disturbed, 9), (NotJudged, 9), (Undisturbed, 9)]);
         assert!(!spent.wants_more() && !spent.is_enough());
         let mut failed = series(2, 6, &[(Undisturbed, 9)]);
-        failed.runs[0].status = Status { exit_code: Some(2), signal: None };
+        failed.runs[0].status = CommandStatus { exit_code: Some(2), signal: None };
         assert!(!failed.wants_more());
     }
 

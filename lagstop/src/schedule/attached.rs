@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Schedules the host until it is dropped, however this process ends, or until the kernel ends it.
-pub struct Attached {
+pub struct AttachedScheduler {
     /// What holds it in force; `None` once it was let go.
     link: Option<OwnedFd>,
     operations: Operations,
@@ -42,7 +42,7 @@ struct Maps {
 
 /// What it has done so far, on all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Counted {
+pub struct SchedulerCounts {
     /// Tasks that woke and went to an idle CPU at once.
     pub to_idle: u64,
     /// Tasks that waited in a queue.
@@ -65,7 +65,7 @@ pub struct Counted {
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum SchedulerEnd {
     /// It was let go here.
     LetGo,
     /// CPUs came or went: it can be attached again.
@@ -74,7 +74,7 @@ pub enum Ended {
     ByKernel { reason: String, report: String },
 }
 
-impl Attached {
+impl AttachedScheduler {
     /// Loads LAGS and switches the host to it. `cpus` are by number, `seeds` what is known of cgroups to begin with.
     pub(super) fn new(
         facts: &Facts,
@@ -140,17 +140,17 @@ impl Attached {
     ///
     /// # Errors
     /// When what the kernel said cannot be read.
-    pub fn let_go(mut self) -> Result<Ended, SchedulerError> {
+    pub fn let_go(mut self) -> Result<SchedulerEnd, SchedulerError> {
         let before = self.ended()?;
         self.link = None;
-        Ok(before.unwrap_or(Ended::LetGo))
+        Ok(before.unwrap_or(SchedulerEnd::LetGo))
     }
 
     /// Whether the kernel has ended it, and why.
     ///
     /// # Errors
     /// When that cannot be read.
-    pub fn ended(&self) -> Result<Option<Ended>, SchedulerError> {
+    pub fn ended(&self) -> Result<Option<SchedulerEnd>, SchedulerError> {
         let end: End = self.maps.end.get(0)?;
         Ok((end.kind != 0).then(|| ended(&end)))
     }
@@ -159,11 +159,11 @@ impl Attached {
     ///
     /// # Errors
     /// When that cannot be read.
-    pub fn counted(&self) -> Result<Counted, SchedulerError> {
+    pub fn counted(&self) -> Result<SchedulerCounts, SchedulerError> {
         let mut copies = vec![Counters::default(); self.copies];
         let unread = |why| SchedulerError::refused("map of counters", why);
         self.maps.counters.lookup(&0u32, &mut copies).map_err(unread)?;
-        Ok(copies.iter().fold(Counted::default(), |sum, one| sum.and(one)))
+        Ok(copies.iter().fold(SchedulerCounts::default(), |sum, one| sum.and(one)))
     }
 
     /// What is known of each cgroup.
@@ -184,7 +184,7 @@ impl Attached {
     }
 }
 
-impl Counted {
+impl SchedulerCounts {
     fn and(self, one: &Counters) -> Self {
         Self {
             to_idle: self.to_idle + one.to_idle,
@@ -237,7 +237,7 @@ fn offsets(btf: &Btf) -> Result<Offsets, &'static str> {
 }
 
 /// What the kernel said (`enum scx_exit_kind`, `enum scx_exit_code`, kernel/sched/ext_internal.h).
-fn ended(end: &End) -> Ended {
+fn ended(end: &End) -> SchedulerEnd {
     const UNREGISTERED_HERE: u64 = 64;
     const UNREGISTERED_BY_KERNEL: u64 = 66;
     const SYSRQ: u64 = 67;
@@ -245,10 +245,10 @@ fn ended(end: &End) -> Ended {
     /// `SCX_ECODE_RSN_HOTPLUG`
     const HOTPLUG: u64 = 1 << 32;
     if end.kind == UNREGISTERED_HERE {
-        return Ended::LetGo;
+        return SchedulerEnd::LetGo;
     }
     if end.kind == UNREGISTERED_BY_KERNEL && end.code & HOTPLUG != 0 {
-        return Ended::CpusChanged;
+        return SchedulerEnd::CpusChanged;
     }
     let what = match end.kind {
         SYSRQ => "ended by SysRq-S",
@@ -259,7 +259,7 @@ fn ended(end: &End) -> Ended {
     let message = short_name(&message, 200).into_owned();
     let reason = if message.is_empty() { what.to_owned() } else { format!("{what}: {message}") };
     // Pieces follow each other, each with a zero at its end.
-    Ended::ByKernel { reason, report: end.report.iter().map(|piece| text(piece)).collect() }
+    SchedulerEnd::ByKernel { reason, report: end.report.iter().map(|piece| text(piece)).collect() }
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -280,9 +280,11 @@ mod tests {
             end.report[0][..3].copy_from_slice(b"CPU");
             ended(&end)
         };
-        assert_eq!(end(64, 0, ""), Ended::LetGo);
-        assert_eq!(end(66, 1 << 48 | 1 << 32, "cpu 1 going offline"), Ended::CpusChanged);
-        let Ended::ByKernel { reason, report } = end(1_026, 0, "sh[77] failed to run for 10.0s") else { panic!() };
+        assert_eq!(end(64, 0, ""), SchedulerEnd::LetGo);
+        assert_eq!(end(66, 1 << 48 | 1 << 32, "cpu 1 going offline"), SchedulerEnd::CpusChanged);
+        let SchedulerEnd::ByKernel { reason, report } = end(1_026, 0, "sh[77] failed to run for 10.0s") else {
+            panic!()
+        };
         assert_eq!(reason, "a runnable task was stalled: sh[77] failed to run for 10.0s");
         assert_eq!(report, "CPU");
     }
@@ -290,7 +292,7 @@ mod tests {
     #[test]
     fn what_cpus_counted_adds_up() {
         let one = Counters { queued: 2, longest_overdue: 5, ..Counters::default() };
-        let sum = Counted::default().and(&one).and(&Counters { longest_overdue: 3, ..one });
+        let sum = SchedulerCounts::default().and(&one).and(&Counters { longest_overdue: 3, ..one });
         assert_eq!((sum.queued, sum.longest_overdue_ns), (4, 5));
     }
 }

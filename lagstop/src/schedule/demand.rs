@@ -9,13 +9,13 @@ use globset::GlobSet;
 
 use super::shares::{Node, smoothed};
 use crate::{
-    host::{CpuTime, Group, Hierarchy, HostError, level},
+    host::{CpuTime, GroupDirectory, Hierarchy, HostError, level},
     model::{CgroupId, GroupBy, Level, Nanos},
 };
 
-/// A cgroup with a quota.
+/// A cgroup with a quota, which sched_ext schedulers do not enforce.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quota {
+pub struct IgnoredQuota {
     /// Path from the root of its hierarchy.
     pub path: String,
 }
@@ -41,7 +41,7 @@ pub(super) struct Seen {
 }
 
 /// Reads the tree again and again.
-pub(super) struct Demand {
+pub(super) struct DemandReader {
     hierarchy: Hierarchy,
     /// Cgroups that are ranked, by path; all where `None`.
     only: Option<GlobSet>,
@@ -51,7 +51,7 @@ pub(super) struct Demand {
 
 /// What the files of the tree said when it was read.
 struct Entitled {
-    groups: Vec<Group>,
+    groups: Vec<GroupDirectory>,
     levels: Vec<Level>,
     at: Instant,
 }
@@ -61,15 +61,15 @@ const LOOK: Duration = Duration::from_secs(5);
 
 /// The tree at a moment.
 pub(super) struct Tree {
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<GroupDirectory>,
     /// One for each group.
     pub(super) nodes: Vec<Node>,
-    pub(super) quotas: Vec<Quota>,
+    pub(super) quotas: Vec<IgnoredQuota>,
     /// Of the cgroups with a weight that is not the default, or with `cpu.idle`.
     pub(super) weighted: usize,
 }
 
-impl Demand {
+impl DemandReader {
     pub(super) fn new(only: Option<GlobSet>) -> Result<Self, HostError> {
         Ok(Self { hierarchy: Hierarchy::find(GroupBy::Scheduler)?, only, before: HashMap::new(), entitled: None })
     }
@@ -86,7 +86,7 @@ impl Demand {
         let (mut nodes, mut quotas, mut weighted) = (Vec::with_capacity(entitled.groups.len()), Vec::new(), 0);
         for (group, level) in entitled.groups.iter().zip(&entitled.levels) {
             if level.quota_ns.is_some() {
-                quotas.push(Quota { path: group.path.clone() });
+                quotas.push(IgnoredQuota { path: group.path.clone() });
             }
             if level.is_idle || level.weight.is_some_and(|weight| weight != Level::DEFAULT_WEIGHT) {
                 weighted += 1;
@@ -119,7 +119,7 @@ impl Demand {
     /// Reads the tree.
     fn look(&self) -> Result<Entitled, HostError> {
         let groups = self.hierarchy.groups()?;
-        let of = |group: &Group| match group.parent {
+        let of = |group: &GroupDirectory| match group.parent {
             // What cannot be read is gone by now.
             Some(_) => level(self.hierarchy.version, &group.directory).unwrap_or_default(),
             None => Level::DEFAULT,
@@ -154,7 +154,7 @@ impl Learning {
     pub(super) fn used(&mut self, time: Nanos) -> Result<HashMap<CgroupId, f64>, HostError> {
         let groups = self.hierarchy.groups()?;
         let now = self.cpu_time.read(&groups);
-        let used = |(group, now): (&Group, Option<Nanos>)| {
+        let used = |(group, now): (&GroupDirectory, Option<Nanos>)| {
             let began = self.began.get(&group.id).copied().unwrap_or(Nanos::ZERO);
             Some((group.id, now?.saturating_sub(began).0 as f64 / time.0.max(1) as f64))
         };
@@ -181,13 +181,13 @@ mod tests {
         }
         let hierarchy = Hierarchy::at(Version::V2, home.path(), GroupBy::Scheduler);
         let only = GlobSetBuilder::new().add(Glob::new("/a*").unwrap()).build().unwrap();
-        let mut demand = Demand { hierarchy, only: Some(only), before: HashMap::new(), entitled: None };
+        let mut demand = DemandReader { hierarchy, only: Some(only), before: HashMap::new(), entitled: None };
         let id = CgroupId(fs::metadata(home.path().join("a")).unwrap().ino());
         let used = Nanos(500_000_000);
         let seen = HashMap::from([(id, Seen { turns: 5, tasks: 1, used })]);
         let second = Duration::from_secs(1);
         let tree = demand.read(&seen, second).unwrap();
-        assert_eq!(tree.quotas, [Quota { path: "/b".to_owned() }]);
+        assert_eq!(tree.quotas, [IgnoredQuota { path: "/b".to_owned() }]);
         assert_eq!(tree.weighted, 1);
         let place = |path: &str| tree.groups.iter().position(|group| group.path == path).unwrap();
         let (a, b) = (&tree.nodes[place("/a")], &tree.nodes[place("/b")]);

@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use super::demand::Quota;
+use super::demand::IgnoredQuota;
 use crate::{
     display::{plain, short_name},
     host::{HostError, RealTimeUse},
@@ -51,7 +51,7 @@ pub enum SchedulerError {
          Lift the quotas, or accept that with --ignore-quotas",
         short_name(&.first.path, 200), others(*.more)
     )]
-    Quotas { first: Quota, more: usize },
+    Quotas { first: IgnoredQuota, more: usize },
     #[error(
         "real-time tasks use {} CPUs. Thread {} ({}) uses the most. If they took all CPUs, kernel {release} could not end \
          LAGS, and the host would hang until a reset. Stop these tasks, or use Linux 7.0 or later. To accept the risk, use \
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn quotas_are_named_and_counted() {
-        let said = |more| SchedulerError::Quotas { first: Quota { path: "/a".to_owned() }, more }.to_string();
+        let said = |more| SchedulerError::Quotas { first: IgnoredQuota { path: "/a".to_owned() }, more }.to_string();
         assert!(said(0).starts_with("/a has a CPU quota"), "{}", said(0));
         assert!(said(1).starts_with("/a and 1 more cgroup have"), "{}", said(1));
         assert!(said(7).starts_with("/a and 7 more cgroups have"), "{}", said(7));

@@ -10,11 +10,11 @@ use globset::GlobSet;
 use lagstop_scheduler_ebpf::{ANY_GROUP, CORE, Group, Plan as GroupPlan};
 
 use super::{
-    attached::{Attached, Counted, Ended},
-    demand::{Demand, Learning, Quota, Seen, Tree},
+    attached::{AttachedScheduler, SchedulerCounts, SchedulerEnd},
+    demand::{DemandReader, IgnoredQuota, Learning, Seen, Tree},
     error::SchedulerError,
     plan::SchedulePlan,
-    shares::{Shares, longest_turn, shares},
+    shares::{CpuShares, longest_turn, shares},
     status::GroupStatus,
     topology::topology,
     tuning::{Credit, Tuning},
@@ -27,7 +27,7 @@ use crate::{
 
 /// How to schedule.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ScheduleOptions {
     pub tuning: Tuning,
     /// Cgroups that are ranked by what they use; all where `None`.
     pub only: Option<GlobSet>,
@@ -38,11 +38,11 @@ pub struct Options {
 }
 
 /// Nothing is changed yet, and nothing is in the way.
-pub struct Prepared {
+pub struct PreparedSchedule {
     facts: Facts,
     plan: SchedulePlan,
-    options: Options,
-    demand: Demand,
+    options: ScheduleOptions,
+    demand: DemandReader,
     cpus: Cpus,
     /// What real-time tasks use, where they could hang the host.
     real_time: Option<RealTime>,
@@ -51,14 +51,14 @@ pub struct Prepared {
     pub ranked: usize,
     pub weighted: usize,
     /// Quotas that will not hold.
-    pub quotas: Vec<Quota>,
+    pub quotas: Vec<IgnoredQuota>,
 }
 
 /// Looks whether this host can be scheduled.
 ///
 /// # Errors
 /// When it cannot, and why.
-pub fn prepare(options: Options) -> Result<Prepared, SchedulerError> {
+pub fn prepare(options: ScheduleOptions) -> Result<PreparedSchedule, SchedulerError> {
     let facts = Facts::probe(None);
     let plan = SchedulePlan::from_facts(&facts)?;
     match loaded_scheduler() {
@@ -66,11 +66,11 @@ pub fn prepare(options: Options) -> Result<Prepared, SchedulerError> {
         Some(_) => {}
         None => return Err(SchedulerError::NoSchedExt { release: facts.release }),
     }
-    let mut demand = Demand::new(options.only.clone())?;
-    let Tree { nodes, quotas, weighted, .. } = demand.read(&HashMap::new(), Running::EVERY)?;
+    let mut demand = DemandReader::new(options.only.clone())?;
+    let Tree { nodes, quotas, weighted, .. } = demand.read(&HashMap::new(), RunningScheduler::EVERY)?;
     refuse_quotas(&quotas, options.ignore_quotas)?;
     let below = || nodes.iter().filter(|node| node.parent.is_some());
-    Ok(Prepared {
+    Ok(PreparedSchedule {
         cgroups: below().count(),
         ranked: below().filter(|node| node.is_ranked).count(),
         weighted,
@@ -84,7 +84,7 @@ pub fn prepare(options: Options) -> Result<Prepared, SchedulerError> {
     })
 }
 
-fn refuse_quotas(quotas: &[Quota], ignored: bool) -> Result<(), SchedulerError> {
+fn refuse_quotas(quotas: &[IgnoredQuota], ignored: bool) -> Result<(), SchedulerError> {
     match quotas {
         [first, rest @ ..] if !ignored => Err(SchedulerError::Quotas { first: first.clone(), more: rest.len() }),
         _ => Ok(()),
@@ -115,10 +115,10 @@ fn refuse_real_time(real_time: Option<&mut RealTime>, release: &str) -> Result<(
     }
 }
 
-/// CPU time of cgroups since [`Prepared::learn`].
+/// CPU time of cgroups since [`PreparedSchedule::learn`].
 pub struct Learnt(Learning);
 
-impl Prepared {
+impl PreparedSchedule {
     /// Could real-time tasks hang this host while LAGS schedules?
     pub const fn fears_real_time(&self) -> bool {
         self.real_time.is_some()
@@ -152,33 +152,31 @@ impl Prepared {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn attach(mut self, learnt: Option<(Learnt, Duration)>) -> Result<Running, SchedulerError> {
+    pub fn attach(mut self, learnt: Option<(Learnt, Duration)>) -> Result<RunningScheduler, SchedulerError> {
         refuse_real_time(self.real_time.as_mut(), &self.facts.release)?;
         let used = match learnt {
-            Some((Learnt(mut learning), time)) => {
-                learning.used(Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))?
-            }
+            Some((Learnt(mut learning), time)) => learning.used(Nanos::from(time))?,
             None => HashMap::new(),
         };
         let tuning = self.options.tuning;
         let (cpus, queues) = topology(&self.cpus.places(), &self.cpus.online);
         // Whoever used anything is one of those that compete.
         let seen = used.iter().map(|(&id, &used)| {
-            let in_time = Nanos((used * Running::EVERY.as_nanos() as f64) as u64);
+            let in_time = Nanos((used * RunningScheduler::EVERY.as_nanos() as f64) as u64);
             (id, Seen { turns: u64::from(used > 0.001), tasks: 0, used: in_time })
         });
-        let tree = self.demand.read(&seen.collect(), Running::EVERY)?;
+        let tree = self.demand.read(&seen.collect(), RunningScheduler::EVERY)?;
         self.demand.begin();
         let found = shares(&tree.nodes, self.cpus.online.len() as f64, &tuning);
         let seeds = seeds(&tree, &found, &used);
         let mut told = Told::default();
-        let mut first = |attached: &Attached| told.tell(attached, &tree, &found);
-        let attached = Attached::new(&self.facts, &self.plan, &tuning, (&cpus, queues), &seeds, &mut first)?;
+        let mut first = |attached: &AttachedScheduler| told.tell(attached, &tree, &found);
+        let attached = AttachedScheduler::new(&self.facts, &self.plan, &tuning, (&cpus, queues), &seeds, &mut first)?;
         let Self { options, demand, cpus, real_time, facts, .. } = self;
         let last = Last { groups: HashMap::new(), tree, found };
         let cpus = cpus.online.len() as f64;
         let release = facts.release;
-        Ok(Running {
+        Ok(RunningScheduler {
             attached,
             options,
             demand,
@@ -194,8 +192,8 @@ impl Prepared {
 }
 
 /// What the programs are to know of cgroups that used so many CPUs: one that used less than its share is behind.
-fn seeds(tree: &Tree, found: &Shares, used: &HashMap<CgroupId, f64>) -> HashMap<CgroupId, Group> {
-    let seed = |(n, group): (usize, &crate::host::Group)| {
+fn seeds(tree: &Tree, found: &CpuShares, used: &HashMap<CgroupId, f64>) -> HashMap<CgroupId, Group> {
+    let seed = |(n, group): (usize, &crate::host::GroupDirectory)| {
         let used = used.get(&group.id).copied().filter(|used| *used > 0.0)?;
         let behind = (1.0 - used / found.cpus[n]).max(0.0) * found.plans[n].behind as f64;
         let virtual_time = -(behind as i64);
@@ -210,7 +208,7 @@ struct Told(HashMap<u64, GroupPlan>);
 
 impl Told {
     /// Tells what is new.
-    fn tell(&mut self, attached: &Attached, tree: &Tree, found: &Shares) -> Result<(), SchedulerError> {
+    fn tell(&mut self, attached: &AttachedScheduler, tree: &Tree, found: &CpuShares) -> Result<(), SchedulerError> {
         let of_groups = tree.groups.iter().map(|group| group.id.0).zip(found.plans.iter().copied());
         for (id, plan) in std::iter::once((ANY_GROUP, found.any)).chain(of_groups) {
             if self.0.get(&id) != Some(&plan) {
@@ -225,10 +223,10 @@ impl Told {
 }
 
 /// LAGS in force, and what it is told.
-pub struct Running {
-    attached: Attached,
-    options: Options,
-    demand: Demand,
+pub struct RunningScheduler {
+    attached: AttachedScheduler,
+    options: ScheduleOptions,
+    demand: DemandReader,
     cpus: f64,
     real_time: Option<RealTime>,
     release: String,
@@ -244,10 +242,10 @@ pub struct Running {
 struct Last {
     groups: HashMap<CgroupId, Group>,
     tree: Tree,
-    found: Shares,
+    found: CpuShares,
 }
 
-impl Running {
+impl RunningScheduler {
     /// How often [`Self::refresh`] is to be called.
     pub const EVERY: Duration = Duration::from_secs(1);
     /// Refreshes between two looks at real-time tasks: each asks for the policy of every thread.
@@ -257,7 +255,7 @@ impl Running {
     ///
     /// # Errors
     /// When cgroups or maps cannot be read, somebody has set a quota, or real-time tasks could hang the host.
-    pub fn refresh(&mut self) -> Result<Option<Ended>, SchedulerError> {
+    pub fn refresh(&mut self) -> Result<Option<SchedulerEnd>, SchedulerError> {
         if let Some(ended) = self.attached.ended()? {
             return Ok(Some(ended));
         }
@@ -295,7 +293,7 @@ impl Running {
     ///
     /// # Errors
     /// When that cannot be read.
-    pub fn counted(&self) -> Result<Counted, SchedulerError> {
+    pub fn counted(&self) -> Result<SchedulerCounts, SchedulerError> {
         self.attached.counted()
     }
 
@@ -325,7 +323,7 @@ impl Running {
     ///
     /// # Errors
     /// When the reason of an end before cannot be read.
-    pub fn let_go(self) -> Result<Ended, SchedulerError> {
+    pub fn let_go(self) -> Result<SchedulerEnd, SchedulerError> {
         self.attached.let_go()
     }
 }

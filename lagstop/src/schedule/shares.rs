@@ -42,7 +42,7 @@ impl Node {
 
 /// The shares of all nodes, and the plans that follow from them.
 #[derive(Clone, Debug)]
-pub(super) struct Shares {
+pub(super) struct CpuShares {
     /// Of each node, in CPUs: what it gets as soon as it always wants to run, while the others want what they do now.
     pub(super) cpus: Vec<f64>,
     pub(super) plans: Vec<Plan>,
@@ -54,7 +54,7 @@ pub(super) struct Shares {
 const LEAST: f64 = 1e-4;
 
 /// Works out the shares on a host with `host_cpus` CPUs.
-pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> Shares {
+pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShares {
     let cpus = entitled(nodes, host_cpus);
     let active = nodes.iter().filter(|node| node.is_active && node.parent.is_some()).count().max(1) as f64;
     let typical = (host_cpus / active).min(host_cpus);
@@ -85,7 +85,7 @@ pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> Shares 
     let plans = nodes.iter().zip(&cpus);
     let plans = plans.map(|(node, share)| plan(*share, node.tasks, (node.is_ranked, node.is_backlogged()))).collect();
     let is_ranked = nodes.iter().all(|node| node.is_ranked || node.parent.is_none());
-    Shares { any: plan(typical, 1.0, (is_ranked, false)), plans, cpus }
+    CpuShares { any: plan(typical, 1.0, (is_ranked, false)), plans, cpus }
 }
 
 /// The CPUs that each node's own tasks get as soon as they always want to run. What one does not use is its siblings' first.
@@ -98,13 +98,13 @@ fn entitled(nodes: &[Node], host_cpus: f64) -> Vec<f64> {
             inside[parent].push(Competitor { weight: node.weight, wants: wants[n] });
         }
     }
-    let mut levels: Vec<Level> = Vec::with_capacity(nodes.len());
+    let mut levels: Vec<Siblings> = Vec::with_capacity(nodes.len());
     let mut own = Vec::with_capacity(nodes.len());
     for (n, node) in nodes.iter().enumerate() {
         let all = Competitor { weight: node.weight, wants: wants[n] };
         let cpus = node.parent.map_or(host_cpus, |parent| levels[parent].share(all, !inside[n].is_empty()));
         let cpus = cpus.min(host_cpus);
-        let level = Level::of(&mut inside[n], cpus);
+        let level = Siblings::of(&mut inside[n], cpus);
         // What has no cgroups inside that are active is its own tasks'.
         let has_others = inside[n].len() > usize::from(node.own().is_some());
         own.push(match node.own() {
@@ -127,7 +127,7 @@ struct Competitor {
 
 /// How the CPUs of a cgroup are divided by weight among those in it, of whom none gets more than it wants.
 #[derive(Clone, Copy, Debug)]
-struct Level {
+struct Siblings {
     cpus: f64,
     /// Of all that are active.
     weight: f64,
@@ -135,7 +135,7 @@ struct Level {
     by_weight: Option<f64>,
 }
 
-impl Level {
+impl Siblings {
     /// Orders them by what they want for each weight: those that want least have enough first.
     fn of(competitors: &mut [Competitor], cpus: f64) -> Self {
         competitors.sort_by(|a, b| (a.wants * b.weight).total_cmp(&(b.wants * a.weight)));

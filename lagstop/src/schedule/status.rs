@@ -10,7 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::attached::Counted;
+use super::attached::SchedulerCounts;
 use crate::{display::plain, host::started};
 
 /// A cgroup under LAGS.
@@ -32,7 +32,7 @@ pub struct GroupStatus {
 
 /// What one that schedules, or did last, says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Status {
+pub struct SchedulerStatus {
     pub pid: u32,
     /// When that process was started, in the unit of /proc: no other one with its number is taken for it.
     pub process_started: u64,
@@ -40,7 +40,7 @@ pub struct Status {
     pub seconds: f64,
     /// Why it ended; `None` while it has not.
     pub ended: Option<String>,
-    pub counted: Counted,
+    pub counted: SchedulerCounts,
     /// Those that had the most turns.
     pub groups: Vec<GroupStatus>,
 }
@@ -50,15 +50,15 @@ pub struct Status {
 pub enum StatusError {
     #[error("`lagstop schedule` has not run since this host was booted")]
     Nothing,
-    #[error("{} is not trusted: it belongs to another user than root. Remove it", Status::PATH)]
+    #[error("{} is not trusted: it belongs to another user than root. Remove it", SchedulerStatus::PATH)]
     NotTrusted,
-    #[error("{path} is not what `lagstop schedule` writes: {0}. Remove it", path = Status::PATH)]
+    #[error("{path} is not what `lagstop schedule` writes: {0}. Remove it", path = SchedulerStatus::PATH)]
     Malformed(#[from] serde_json::Error),
-    #[error("{path} cannot be read or written: {said}. Run lagstop as root", path = Status::PATH, said = plain(.0))]
+    #[error("{path} cannot be read or written: {said}. Run lagstop as root", path = SchedulerStatus::PATH, said = plain(.0))]
     File(#[from] io::Error),
 }
 
-impl Status {
+impl SchedulerStatus {
     /// Where it is.
     pub const PATH: &str = "/run/lagstop/schedule.json";
     /// A larger file is not lagstop's.
@@ -125,25 +125,25 @@ mod tests {
     fn what_is_written_is_read_back() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("deep/schedule.json");
-        assert!(matches!(Status::read_from(&path), Err(StatusError::Nothing)));
-        let status = Status {
+        assert!(matches!(SchedulerStatus::read_from(&path), Err(StatusError::Nothing)));
+        let status = SchedulerStatus {
             pid: std::process::id(),
             process_started: started(std::process::id()).unwrap(),
             seconds: 1.5,
             ended: None,
-            counted: Counted { queued: 3, ..Counted::default() },
+            counted: SchedulerCounts { queued: 3, ..SchedulerCounts::default() },
             groups: Vec::new(),
         };
         status.write_to(&path).unwrap();
         status.write_to(&path).unwrap();
         assert!(status.is_alive());
-        assert!(!Status { process_started: 1, ..status.clone() }.is_alive());
-        match Status::read_from(&path) {
+        assert!(!SchedulerStatus { process_started: 1, ..status.clone() }.is_alive());
+        match SchedulerStatus::read_from(&path) {
             Ok(read) => assert_eq!(read, status),
             // Unless tests run as root.
             Err(error) => assert!(matches!(error, StatusError::NotTrusted), "{error}"),
         }
         fs::write(&path, "{").unwrap();
-        assert!(Status::read_from(&path).is_err());
+        assert!(SchedulerStatus::read_from(&path).is_err());
     }
 }

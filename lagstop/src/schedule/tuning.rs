@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use lagstop_scheduler_ebpf::{MAX_QUEUES, ONE, Settings};
 
+use crate::units::Nanos;
+
 /// What a cgroup's credit is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Credit {
@@ -91,7 +93,7 @@ impl Tuning {
 }
 
 pub(super) fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    Nanos::from(time).0
 }
 
 /// With [`ONE`].

@@ -110,7 +110,7 @@ impl Feeder {
             self.feed.add(rest.into(), start, true);
         }
         let now = Instant::now();
-        let passed = Nanos(u64::try_from(now.saturating_duration_since(at).as_nanos()).unwrap_or(u64::MAX));
+        let passed = Nanos::from(now.saturating_duration_since(at));
         let gap = Gap::calm(start, passed);
         self.told = (gap.end(), now);
         let mut piece = self.chunks.compress(&Line::Gap(gap))?;

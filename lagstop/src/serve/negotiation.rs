@@ -1,11 +1,11 @@
 //! What a scraper gets of what it takes.
 
-use crate::metrics::Format;
+use crate::metrics::Exposition;
 
 /// How metrics are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Representation {
-    pub(super) format: Format,
+    pub(super) format: Exposition,
     pub(super) coding: Coding,
 }
 
@@ -24,8 +24,8 @@ pub(super) fn negotiate(accept: &str, accept_encoding: &str) -> Representation {
 }
 
 /// What it wants most of what there is, else the text that all understand.
-fn format(accept: &str) -> Format {
-    let mut best = (0.0, Format::Prometheus);
+fn format(accept: &str) -> Exposition {
+    let mut best = (0.0, Exposition::Prometheus);
     for choice in choices(accept) {
         let Some(format) = choice.format() else { continue };
         // Of those that are wanted as much the first.
@@ -74,15 +74,15 @@ impl Choice<'_> {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
-    fn format(&self) -> Option<Format> {
+    fn format(&self) -> Option<Exposition> {
         let is = |name: &str, values: &[&str]| self.parameter(name).is_none_or(|value| values.contains(&value));
         match self.name.as_str() {
             "application/vnd.google.protobuf" => (self.parameter("proto") == Some("io.prometheus.client.MetricFamily")
                 && self.parameter("encoding") == Some("delimited"))
-            .then_some(Format::Protobuf),
-            "application/openmetrics-text" => is("version", &["0.0.1", "1.0.0"]).then_some(Format::OpenMetrics),
-            "text/plain" => is("version", &["0.0.4"]).then_some(Format::Prometheus),
-            "*/*" | "text/*" => Some(Format::Prometheus),
+            .then_some(Exposition::Protobuf),
+            "application/openmetrics-text" => is("version", &["0.0.1", "1.0.0"]).then_some(Exposition::OpenMetrics),
+            "text/plain" => is("version", &["0.0.4"]).then_some(Exposition::Prometheus),
+            "*/*" | "text/*" => Some(Exposition::Prometheus),
             _ => None,
         }
     }
@@ -97,30 +97,30 @@ mod tests {
     #[test]
     fn a_scraper_gets_what_it_wants_most() {
         for (accept, format) in [
-            ("", Format::Prometheus),
-            ("*/*", Format::Prometheus),
-            ("text/html,*/*;q=0.8", Format::Prometheus),
-            ("application/openmetrics-text; version=1.0.0", Format::OpenMetrics),
-            ("application/openmetrics-text;version=2.0.0,text/plain;q=0.1", Format::Prometheus),
-            ("text/plain;version=1.0.0", Format::Prometheus),
-            ("application/json", Format::Prometheus),
-            ("text/plain;q=0.3,application/openmetrics-text;q=0.4", Format::OpenMetrics),
-            ("application/openmetrics-text;q=0", Format::Prometheus),
-            ("application/openmetrics-text;q=7", Format::Prometheus),
-            ("application/vnd.google.protobuf", Format::Prometheus),
+            ("", Exposition::Prometheus),
+            ("*/*", Exposition::Prometheus),
+            ("text/html,*/*;q=0.8", Exposition::Prometheus),
+            ("application/openmetrics-text; version=1.0.0", Exposition::OpenMetrics),
+            ("application/openmetrics-text;version=2.0.0,text/plain;q=0.1", Exposition::Prometheus),
+            ("text/plain;version=1.0.0", Exposition::Prometheus),
+            ("application/json", Exposition::Prometheus),
+            ("text/plain;q=0.3,application/openmetrics-text;q=0.4", Exposition::OpenMetrics),
+            ("application/openmetrics-text;q=0", Exposition::Prometheus),
+            ("application/openmetrics-text;q=7", Exposition::Prometheus),
+            ("application/vnd.google.protobuf", Exposition::Prometheus),
             // Prometheus 3, with and without native histograms.
             (
                 "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,\
                  application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
                  application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,\
                  text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
-                Format::Protobuf,
+                Exposition::Protobuf,
             ),
             (
                 "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
                  application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
                  text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
-                Format::OpenMetrics,
+                Exposition::OpenMetrics,
             ),
         ] {
             assert_eq!(super::format(accept), format, "{accept}");

@@ -17,7 +17,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 pub(super) use kept::Moments;
-pub use moment::Moment;
+pub use moment::PageMoment;
 pub use watcher::Watcher;
 
 const HTML: &str = include_str!("page/page.html");
@@ -67,7 +67,7 @@ fn hash(text: &str) -> String {
 #[expect(clippy::large_enum_variant, reason = "there is none but in the schema")]
 enum Answer {
     /// At `/api/v1/moment`
-    Moment(Moment),
+    Moment(PageMoment),
     /// At `/api/v1/history`
     History(kept::History),
 }

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::negotiation::{Coding, Representation};
 use crate::{
-    metrics::{Format, MetricsSnapshot, encode},
+    metrics::{Exposition, MetricsSnapshot, encode},
     model::Nanos,
 };
 
@@ -35,7 +35,7 @@ pub(super) enum EncodeError {
 
 /// The last body in each representation.
 #[derive(Debug, Default)]
-pub(super) struct Bodies([[Arc<Mutex<Slot>>; Coding::ALL.len()]; Format::ALL.len()]);
+pub(super) struct Bodies([[Arc<Mutex<Slot>>; Coding::ALL.len()]; Exposition::ALL.len()]);
 
 #[derive(Debug, Default)]
 struct Slot {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     async fn get(bodies: &Bodies, intervals: u64) -> Bytes {
-        let wanted = Representation { format: Format::OpenMetrics, coding: Coding::Identity };
+        let wanted = Representation { format: Exposition::OpenMetrics, coding: Coding::Identity };
         bodies.get(wanted, snapshot(intervals)).await.unwrap()
     }
 
@@ -147,7 +147,7 @@ mod tests {
     #[tokio::test]
     async fn what_a_sentinel_publishes_without_an_interval_is_encoded_anew() {
         let bodies = Bodies::default();
-        let wanted = Representation { format: Format::OpenMetrics, coding: Coding::Identity };
+        let wanted = Representation { format: Exposition::OpenMetrics, coding: Coding::Identity };
         let at = |seconds| MetricsSnapshot { taken_in: Nanos(seconds * Nanos::SECOND.0), ..MetricsSnapshot::default() };
         let first = bodies.get(wanted, at(5).into()).await.unwrap();
         let second = bodies.get(wanted, at(6).into()).await.unwrap();

@@ -71,7 +71,7 @@ impl Beat {
         orders: &blocking::Receiver<Order>,
         intervals: &mpsc::Sender<Result<Interval, SourceError>>,
     ) -> bool {
-        let mut credits = LoadCredits::new(nanos(self.load_credit_time));
+        let mut credits = LoadCredits::new(Nanos::from(self.load_credit_time));
         let began = readings.last().at;
         let origin = *course.origin.get_or_insert(began);
         let started = Instant::now();
@@ -127,10 +127,6 @@ pub(super) fn guarded<T>(intervals: &mpsc::Sender<Result<Interval, SourceError>>
     }
 }
 
-pub(super) fn nanos(duration: Duration) -> Nanos {
-    Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,7 +141,7 @@ mod tests {
 
     impl Readings for Silent {
         fn read(&mut self) -> Result<Snapshot, SourceError> {
-            let at = nanos(self.since.elapsed());
+            let at = Nanos::from(self.since.elapsed());
             match self.fails_at {
                 Some(end) if at > end => panic!("a fault of lagstop's own, as the test wants it"),
                 _ => Ok(Snapshot { at, ..Snapshot::default() }),

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 pub use error::ConnectedError;
 use server::{Feed, Node};
 
-use super::{Order, SourceError, Stop, Stream, beat::nanos};
+use super::{Order, SourceError, Stop, Stream};
 use crate::{
     client::Connection,
     model::{Interval, Nanos, Session},
@@ -83,7 +83,7 @@ pub fn connected(options: ConnectOptions) -> Result<Stream, SourceError> {
     let outlet = Outlet(Arc::new(Mutex::new(Some(sender))));
     let closing = outlet.clone();
     // What was before is as much as the server kept.
-    let until = duration.map(|duration| feed.now.saturating_sub(clock.first_start).saturating_add(nanos(duration)));
+    let until = duration.map(|duration| feed.now.saturating_sub(clock.first_start).saturating_add(duration.into()));
     let interval = Duration::from_nanos(session.interval_ns.0);
     let patience = duration.map(|duration| duration.saturating_add(interval).saturating_add(PATIENCE));
     thread::spawn(move || closing.close_when(&stopped, patience));
@@ -158,7 +158,7 @@ impl Clock {
         let (first_end, first_start) = match begin {
             Begin::Oldest => (Nanos::ZERO, Nanos::ZERO),
             Begin::Last => (now, Nanos::ZERO),
-            Begin::Ago(back) => (Nanos::ZERO, now.saturating_sub(nanos(back))),
+            Begin::Ago(back) => (Nanos::ZERO, now.saturating_sub(back.into())),
         };
         let zero = Epoch::of(session).map(|epoch| epoch.unix(first_start));
         Self { shift: -i128::from(first_start.0), zero, first_end, first_start }

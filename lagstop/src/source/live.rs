@@ -22,9 +22,11 @@ use super::{
 };
 use crate::{
     host::{CgroupFiles, Cpus, ExcludedCpus, Hierarchy, Listeners, Owners, figures},
-    kernel::{AttachOptions, Capabilities, Facts, KernelCgroup, KernelError, KernelSnapshot, Reader, Wishes, attach},
+    kernel::{
+        AttachOptions, Capabilities, Facts, KernelCgroup, KernelError, KernelReader, KernelSnapshot, Wishes, attach,
+    },
     model::{Beside, CgroupId, CgroupState, GroupBy, Hook, HookState, Measure, Nanos, Place, Session, Snapshot},
-    units::Moment,
+    units::KernelTime,
 };
 
 /// How to measure.
@@ -93,7 +95,7 @@ pub fn live_as_nobody(options: LiveOptions) -> Result<Stream, SourceError> {
 fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), SourceError> {
     let collector = Collector::start(&mut Facts::probe(options.btf.as_deref()), &options)?;
     // No process began after that.
-    let began = Moment(collector.last.at).instant().unwrap_or_else(Instant::now);
+    let began = KernelTime(collector.last.at).instant().unwrap_or_else(Instant::now);
     let session = collector.session(&options)?;
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, orders) = Stop::new();
@@ -119,7 +121,7 @@ fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), Source
 
 /// Reads the kernel side and files. Dropping it detaches.
 pub(super) struct Collector {
-    reader: Reader,
+    reader: KernelReader,
     /// What reading needs.
     needed: Capabilities,
     /// Where the possible CPUs sit: that does not change.

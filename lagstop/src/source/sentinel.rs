@@ -15,9 +15,10 @@ use super::{
     live::{Collector, Leave, LiveOptions, NICE},
 };
 use crate::{
-    host::{Hierarchy, Signs, Watch},
+    host::{Hierarchy, SignWatch, Signs},
     kernel::{Capabilities, Capability, Facts, KernelError},
     model::{Interval, Measure, Session, Snapshot},
+    units::whole_percent,
 };
 
 /// From which signs on programs are attached. Lower ones let them be detached again.
@@ -37,7 +38,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// How it went until now.
 #[derive(Clone, Debug, Default)]
-pub struct Watched {
+pub struct SentinelState {
     /// Are programs attached?
     pub is_attached: bool,
     /// How long none were,
@@ -63,9 +64,11 @@ enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Pressure(share, path) => write!(f, "tasks of {path} waited {:.0} % of the time (PSI)", share * 100.0),
+            Self::Pressure(share, path) => {
+                write!(f, "tasks of {path} waited {} of the time (PSI)", whole_percent(*share))
+            }
             Self::Throttled(share, path) => {
-                write!(f, "{path} used up its quota in {:.0} % of its periods", share * 100.0)
+                write!(f, "{path} used up its quota in {} of its periods", whole_percent(*share))
             }
             Self::Waiting(tasks, cpu) => write!(f, "{tasks:.1} tasks waited for CPU {cpu} on average"),
         }
@@ -89,7 +92,7 @@ impl Limits {
     }
 }
 
-/// Measures only while files tell that something is wrong, and for `linger` after that: see [`Watched`].
+/// Measures only while files tell that something is wrong, and for `linger` after that: see [`SentinelState`].
 ///
 /// # Errors
 /// When this kernel or this process cannot.
@@ -109,7 +112,7 @@ pub fn sentinel_as_nobody(options: LiveOptions, linger: Duration) -> Result<Stre
 fn start(options: LiveOptions, linger: Duration, leave: Leave) -> Result<Stream, SourceError> {
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, orders) = Stop::new();
-    let (teller, told) = watch::channel(Watched::default());
+    let (teller, told) = watch::channel(SentinelState::default());
     let (begins, begun) = blocking::channel();
     let hierarchy = Hierarchy::find(options.group_by)?;
     let held = Capabilities::held();
@@ -126,8 +129,8 @@ fn start(options: LiveOptions, linger: Duration, leave: Leave) -> Result<Stream,
             let mut collector = Collector::start(&mut facts, &options)?;
             let session = collector.session(&options)?;
             let course = Course::since(collector.last().at);
-            let watch = Watch::new(watched)?;
-            let (watched, last_look) = (Watched::default(), Instant::now());
+            let watch = SignWatch::new(watched)?;
+            let (watched, last_look) = (SentinelState::default(), Instant::now());
             Ok((session, course, Sentinel { options, facts, linger, watch, watched, teller, last_look }))
         };
         match begin() {
@@ -161,9 +164,9 @@ struct Sentinel {
     facts: Facts,
     /// For how long nothing must have been wrong before programs are detached.
     linger: Duration,
-    watch: Watch,
-    watched: Watched,
-    teller: watch::Sender<Watched>,
+    watch: SignWatch,
+    watched: SentinelState,
+    teller: watch::Sender<SentinelState>,
     last_look: Instant,
 }
 
@@ -235,7 +238,7 @@ impl Sentinel {
 
     fn look(&mut self) -> Result<Option<Reason>, SourceError> {
         let passed = std::mem::replace(&mut self.last_look, Instant::now()).elapsed();
-        let Watched { is_attached, watching, measuring, signs, .. } = &mut self.watched;
+        let SentinelState { is_attached, watching, measuring, signs, .. } = &mut self.watched;
         *if *is_attached { measuring } else { watching } += passed;
         *signs = self.watch.look()?;
         Ok(LIMITS.reason(signs))

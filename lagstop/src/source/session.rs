@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{SourceError, beat::nanos, scheduler::Scheduler};
+use super::{SourceError, scheduler::Scheduler};
 use crate::{
     host::{Cpus, Hierarchy, Identity, Version},
     kernel::loaded_scheduler,
@@ -32,9 +32,9 @@ pub(super) fn session(
         cpus_online: cpus.online.len() as u64,
         cpus_possible: cpus.possible.len() as u64,
         excluded_cpus: excluded.to_vec(),
-        interval_ns: nanos(interval),
+        interval_ns: interval.into(),
         group_by,
-        load_credit_time_ns: nanos(load_credit_time),
+        load_credit_time_ns: load_credit_time.into(),
         cgroup_mount: hierarchy.mount.to_string_lossy().into_owned(),
         cgroup_version: match hierarchy.version {
             Version::V1 => 1,

@@ -1,4 +1,4 @@
-//! The metric columns: name, width, and value for a cgroup.
+//! The columns: name, width, and value for a cgroup.
 
 use super::{
     quantity::{Cell, Quantity},
@@ -7,15 +7,17 @@ use super::{
 use crate::{
     diagnosis::AlertKind,
     model::{
-        Cgroup, Counter, CounterColumn, CounterUnit, Distribution, FileCounters, Interval, Nanos, Totals, place_of,
+        Cgroup, Counter, CounterColumn, CounterUnit, Derived, Distribution, FileCounters, Interval, Nanos, Totals,
+        place_of,
     },
 };
 
 /// Declares the columns that are more than a counter: the name in flags and in the configuration, the title, the width
-/// in cells, the full name, and the meaning for the help.
+/// in cells, the full name, and the meaning for the help; of what is [`Derived`], the last two are its own.
 macro_rules! columns {
-    ($($column:ident: $key:literal $title:literal $width:literal $name:literal $meaning:literal,)+) => {
-        /// A metric column.
+    ($($column:ident: $key:literal $title:literal $width:literal
+        $(= $derived:ident)? $($name:literal $meaning:literal)?,)+) => {
+        /// A column.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Column {
             $($column,)+
@@ -35,8 +37,8 @@ macro_rules! columns {
                         key: $key,
                         title: $title,
                         width: $width,
-                        name: $name,
-                        meaning: $meaning,
+                        name: $(Derived::$derived.label)? $($name)?,
+                        meaning: $(Derived::$derived.meaning)? $($meaning)?,
                     },)+
                     Self::Total(n) => of_counter(&Totals::COUNTERS[n]),
                     Self::File(n) => of_counter(&FileCounters::COUNTERS[n]),
@@ -57,34 +59,29 @@ const fn of_counter(counter: &Counter) -> CounterColumn {
 columns! {
     SwitchCost: "switch-cost" "cost %" 6 "switch cost"
         "switch cost: kernel time for choosing and switching tasks, in % of one CPU",
-    MeanSwitch: "mean-switch-cost" "/switch" 8 "mean switch cost" "mean cost of a switch",
+    MeanSwitch: "mean-switch-cost" "/switch" 8 = MEAN_SWITCH_COST,
     Involuntary: "involuntary" "invol%" 6 "share of involuntary switches" "involuntary switches, in % of all switches",
     CrossCgroup: "cross-cgroup" "cross%" 6 "share of switches to other cgroups"
         "switches to a task of another cgroup, in % of all switches",
-    Cpu: "cpu" "CPU" 5 "CPU time" "CPU time as accounted by the kernel, in CPUs",
-    Entitled: "entitled" "entitled" 8 "CPU time that it is entitled to"
-        "CPU time that its weight, quota and CPU set grant it at the current load, in CPUs",
-    Load: "load" "load" 5 "runnable load" "runnable load: average number of tasks that ran or waited for a CPU",
-    Credit: "load-credit" "credit" 6 "Load Credit"
-        "Load Credit: moving average of the runnable load over several seconds",
-    WaitPerCpu: "wait-per-cpu" "wait/run" 8 "run-queue wait per CPU time"
-        "run-queue wait per second of CPU time: at 1.00, it waited as long as it ran",
-    RunqWait: "runq-wait" "wait" 8 "mean run-queue wait" "mean run-queue wait: time from runnable to running",
+    Cpu: "cpu" "CPU" 5 = CPU,
+    Entitled: "entitled" "entitled" 8 = ENTITLED_CPU,
+    Load: "load" "load" 5 = RUNNABLE_LOAD,
+    Credit: "load-credit" "credit" 6 = LOAD_CREDIT,
+    WaitPerCpu: "wait-per-cpu" "wait/run" 8 = WAIT_PER_CPU,
+    RunqWait: "runq-wait" "wait" 8 = MEAN_WAIT,
     CpuReady: "cpu-ready" "ready %" 7 "CPU ready"
         "CPU ready: time that the guest's vCPUs waited for a CPU, in % of the time of its vCPUs",
-    RunqWaitP99: "runq-wait-p99" "p99 wait" 8 "99th percentile of run-queue wait"
-        "99 % of the run-queue waits are at most this long",
+    RunqWaitP99: "runq-wait-p99" "p99 wait" 8 = WAIT_P99,
     Behind: "behind" "culprit %" 21 "share of waits behind the worst culprit"
         "the cgroup that it waits behind most, and that cgroup's share of its run-queue wait, in %",
-    AcceptWait: "accept-wait" "accept" 8 "mean accept wait"
-        "mean accept wait: time that a connection waited to be accepted",
+    AcceptWait: "accept-wait" "accept" 8 = MEAN_ACCEPT_WAIT,
     Throttled: "throttled" "thrtl%" 6 "share of periods throttled"
         "quota periods in which the quota was used up, in % of all periods",
     CostOfCpu: "cost-of-cpu" "of CPU%" 7 "switch cost of CPU time" "switch cost in % of the cgroup's own CPU time",
     SwitchP50: "switch-cost-p50" "p50 cost" 8 "median switch cost" "half of the switches cost at most this much",
-    SwitchP99: "switch-cost-p99" "p99 cost" 8 "99th percentile of switch cost"
+    SwitchP99: "switch-cost-p99" "p99 cost" 8 "p99 switch cost"
         "99 % of the switches cost at most this much",
-    Waiting: "waiting" "waiting" 7 "tasks waiting" "average number of tasks that were runnable but not running",
+    Waiting: "waiting" "waiting" 7 = WAITING,
     RunqWaitP50: "runq-wait-p50" "p50 wait" 8 "median run-queue wait"
         "half of the run-queue waits are at most this long",
     Threads: "threads" "threads" 7 "threads" "tasks seen running",
@@ -93,6 +90,7 @@ columns! {
 
 impl Column {
     pub(super) const SWITCHES: Self = Self::total("switches");
+    pub(super) const ACCEPTS: Self = Self::total("accepts");
     pub(super) const MIGRATIONS: Self = Self::total("migrations");
     pub(super) const CROSS_LLC: Self = Self::total("migrations_cross_llc");
     pub(super) const CROSS_NUMA: Self = Self::total("migrations_cross_numa");
@@ -197,7 +195,7 @@ impl Column {
     /// The alert that it is coloured for.
     pub(super) const fn alert(self) -> Option<AlertKind> {
         match self {
-            Self::SwitchCost | Self::CostOfCpu => Some(AlertKind::Overhead),
+            Self::SwitchCost | Self::CostOfCpu => Some(AlertKind::CostOfCpu),
             Self::MeanSwitch => Some(AlertKind::MeanSwitchCost),
             Self::WaitPerCpu | Self::RunqWait => Some(AlertKind::WaitPerCpu),
             Self::MIGRATIONS => Some(AlertKind::Migrations),

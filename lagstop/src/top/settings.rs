@@ -174,7 +174,7 @@ impl TopSettings {
 
     /// Keeps the last intervals of this time to step back to.
     pub fn set_history(&mut self, time: Duration) {
-        self.history.time = Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.history.time = Nanos::from(time);
     }
 
     /// Holds figures against these.

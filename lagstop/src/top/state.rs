@@ -14,7 +14,7 @@ pub(super) use picker::Picker;
 pub(super) use prompt::Prompt;
 pub(super) use scroll::Scroll;
 pub(super) use table::Table;
-pub(super) use waits::Waits;
+pub(super) use waits::WaitList;
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -88,7 +88,7 @@ pub(super) struct State {
     pub(super) cpus: Scroll,
     pub(super) listeners: List<(u32, SocketAddr)>,
     pub(super) alerts: List<(AlertSubject, AlertKind)>,
-    pub(super) waits: Waits,
+    pub(super) waits: WaitList,
     detail: Option<Detail>,
     /// State of the connection over which intervals come, if they come over one.
     link: Option<Link>,
@@ -123,7 +123,7 @@ impl State {
             cpus: Scroll::default(),
             listeners: List::default(),
             alerts: List::default(),
-            waits: Waits::default(),
+            waits: WaitList::default(),
             detail: None,
             link: None,
             looks_ended: false,

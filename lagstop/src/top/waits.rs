@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::filter::Filter;
-pub(super) use crate::diagnosis::{Wait, WaitCause as Cause};
+pub(super) use crate::diagnosis::{Blamed, Wait};
 use crate::model::{Cgroup, CgroupId, HookState, Interval, Measure, Nanos, Session};
 
 /// From this share of a wait on, a cause that is no cgroup has a row in the list of all waits.
@@ -14,7 +14,7 @@ const NOTABLE: f64 = 0.05;
 
 /// The cgroup behind which others waited most.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Culprit {
+pub(super) struct WorstCulprit {
     pub(super) id: CgroupId,
     /// Share of all that the others waited.
     pub(super) share: f64,
@@ -28,9 +28,9 @@ pub(super) fn all(interval: &Interval, filter: Option<&Filter>) -> Vec<Wait> {
     });
     let is_shown = |wait: &Wait| {
         let matches = |id| matching.as_ref().is_none_or(|matching| matching.contains(&id));
-        match wait.cause {
-            Cause::Behind(culprit) => matches(wait.victim) || matches(culprit),
-            _ => wait.share >= NOTABLE && matches(wait.victim),
+        match wait.blamed {
+            Blamed::Cgroup(culprit) => matches(wait.victim) || matches(culprit),
+            Blamed::Cause(_) => wait.share >= NOTABLE && matches(wait.victim),
         }
     };
     let mut waits: Vec<Wait> = interval.cgroups.iter().filter_map(Wait::parts).flatten().filter(is_shown).collect();
@@ -40,14 +40,14 @@ pub(super) fn all(interval: &Interval, filter: Option<&Filter>) -> Vec<Wait> {
 
 /// Whom `culprit` made wait, the worst first. Known only where it is among the worst culprits of the victim.
 pub(super) fn caused_by(culprit: CgroupId, interval: &Interval) -> Vec<Wait> {
-    let by_it = |wait: &Wait| wait.cause == Cause::Behind(culprit);
+    let by_it = |wait: &Wait| wait.blamed == Blamed::Cgroup(culprit);
     let mut waits: Vec<Wait> = interval.cgroups.iter().filter_map(Wait::parts).flatten().filter(by_it).collect();
     Wait::sort(&mut waits);
     waits
 }
 
 /// The cgroup behind which `victims` together waited most.
-pub(super) fn culprit<'a>(victims: impl Iterator<Item = &'a Cgroup>) -> Option<Culprit> {
+pub(super) fn culprit<'a>(victims: impl Iterator<Item = &'a Cgroup>) -> Option<WorstCulprit> {
     let mut waited = Nanos::ZERO;
     let mut behind: BTreeMap<CgroupId, Nanos> = BTreeMap::new();
     for victim in victims {
@@ -58,7 +58,7 @@ pub(super) fn culprit<'a>(victims: impl Iterator<Item = &'a Cgroup>) -> Option<C
         }
     }
     let (id, time) = behind.into_iter().max_by_key(|(id, time)| (*time, Reverse(*id)))?;
-    Some(Culprit { id, share: time.cores(waited).0 })
+    Some(WorstCulprit { id, share: time.cores(waited).0 })
 }
 
 /// Were causes of waits measured of anything in `interval`?
@@ -85,7 +85,7 @@ pub(super) fn why_not(session: &Session) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Totals, WaitBehind};
+    use crate::model::{Totals, WaitBehind, WaitCause};
 
     fn cgroup(id: u64, behind: &[(u64, u64)], others: u64) -> Cgroup {
         let behind: Vec<WaitBehind> =
@@ -106,12 +106,12 @@ mod tests {
         }
     }
 
-    fn told(waits: &[Wait]) -> Vec<(u64, Cause, u64)> {
-        waits.iter().map(|wait| (wait.victim.0, wait.cause, wait.time.0)).collect()
+    fn told(waits: &[Wait]) -> Vec<(u64, Blamed, u64)> {
+        waits.iter().map(|wait| (wait.victim.0, wait.blamed, wait.time.0)).collect()
     }
 
-    const fn behind(id: u64) -> Cause {
-        Cause::Behind(CgroupId(id))
+    const fn behind(id: u64) -> Blamed {
+        Blamed::Cgroup(CgroupId(id))
     }
 
     #[test]
@@ -120,9 +120,9 @@ mod tests {
         let expected = [
             (1, behind(2), 600),
             (1, behind(3), 200),
-            (1, Cause::BehindOthers, 100),
-            (1, Cause::OwnThreads, 90),
-            (1, Cause::Throttled, 10),
+            (1, Blamed::Cause(WaitCause::OtherCgroups), 100),
+            (1, Blamed::Cause(WaitCause::OwnThreads), 90),
+            (1, Blamed::Cause(WaitCause::Throttled), 10),
         ];
         assert_eq!(told(&parts), expected);
         assert!((parts.iter().map(|part| part.share).sum::<f64>() - 1.0).abs() < 1e-9);
@@ -146,11 +146,11 @@ mod tests {
             (2, behind(3), 900),
             (1, behind(2), 600),
             (1, behind(3), 200),
-            (1, Cause::BehindOthers, 100),
-            (1, Cause::OwnThreads, 90),
-            (2, Cause::OwnThreads, 90),
-            (3, Cause::OwnThreads, 90),
-            (3, Cause::Throttled, 10),
+            (1, Blamed::Cause(WaitCause::OtherCgroups), 100),
+            (1, Blamed::Cause(WaitCause::OwnThreads), 90),
+            (2, Blamed::Cause(WaitCause::OwnThreads), 90),
+            (3, Blamed::Cause(WaitCause::OwnThreads), 90),
+            (3, Blamed::Cause(WaitCause::Throttled), 10),
         ];
         assert_eq!(told(&all(&interval, None)), expected);
         assert_eq!(told(&caused_by(CgroupId(3), &interval)), [(2, behind(3), 900), (1, behind(3), 200)]);
@@ -161,14 +161,14 @@ mod tests {
         let cgroups = vec![cgroup(1, &[(2, 600), (3, 200)], 0), cgroup(2, &[(3, 900)], 0), cgroup(3, &[], 0)];
         let interval = Interval { cgroups, ..Interval::default() };
         let filter = Filter::parse("name-2").unwrap();
-        let expected = [(2, behind(3), 900), (1, behind(2), 600), (2, Cause::OwnThreads, 90)];
+        let expected = [(2, behind(3), 900), (1, behind(2), 600), (2, Blamed::Cause(WaitCause::OwnThreads), 90)];
         assert_eq!(told(&all(&interval, filter.as_ref())), expected);
     }
 
     #[test]
     fn several_victims_have_one_worst_culprit() {
         let (one, other) = (cgroup(1, &[(2, 600), (3, 500)], 0), cgroup(2, &[(3, 700)], 0));
-        assert_eq!(culprit([&one].into_iter()), Some(Culprit { id: CgroupId(2), share: 0.5 }));
-        assert_eq!(culprit([&one, &other].into_iter()), Some(Culprit { id: CgroupId(3), share: 0.6 }));
+        assert_eq!(culprit([&one].into_iter()), Some(WorstCulprit { id: CgroupId(2), share: 0.5 }));
+        assert_eq!(culprit([&one, &other].into_iter()), Some(WorstCulprit { id: CgroupId(3), share: 0.6 }));
     }
 }

@@ -66,10 +66,10 @@ impl Watch {
         start_of: impl Fn(u64) -> Option<Nanos>,
     ) -> Vec<ActiveAlert> {
         let since = |alert: Alert| {
-            let spell = self.log.since(n, alert.subject, alert.kind);
+            let stretch = self.log.since(n, alert.subject, alert.kind);
             // In the first interval after a restart of the timeline, an alert may have lasted for long already.
-            let is_longer = spell.is_some_and(|spell| spell.first == self.began && spell.first > 0);
-            let since = spell.and_then(|spell| spell.time.or_else(|| start_of(spell.first)));
+            let is_longer = stretch.is_some_and(|stretch| stretch.first == self.began && stretch.first > 0);
+            let since = stretch.and_then(|stretch| stretch.time.or_else(|| start_of(stretch.first)));
             ActiveAlert { alert, since: since.unwrap_or(interval.start_ns), is_longer }
         };
         let mut active: Vec<ActiveAlert> = alerts(interval, &self.thresholds).into_iter().map(since).collect();
@@ -97,22 +97,22 @@ impl Watch {
 
 /// When there were alerts, so that any moment can be looked back at.
 #[derive(Clone, Debug, Default)]
-struct AlertLog(HashMap<(AlertSubject, AlertKind), Spells>);
+struct AlertLog(HashMap<(AlertSubject, AlertKind), Stretches>);
 
 /// The intervals in which there was an alert.
 #[derive(Clone, Debug, Default)]
-struct Spells {
-    /// The first and the last of each spell without a break, as numbers of intervals.
-    spells: Vec<(u32, u32)>,
-    /// When the last spell began.
+struct Stretches {
+    /// The first and the last of each stretch without a break, as numbers of intervals.
+    stretches: Vec<(u32, u32)>,
+    /// When the last stretch began.
     last_since: Nanos,
 }
 
-/// A spell of intervals with an alert.
+/// A stretch of intervals with an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Spell {
+struct Stretch {
     first: u64,
-    /// When that began, if it is the last spell.
+    /// When that began, if it is the last stretch.
     time: Option<Nanos>,
 }
 
@@ -120,33 +120,33 @@ impl AlertLog {
     fn note(&mut self, n: u64, interval: &Interval, thresholds: &Thresholds) {
         let n = short(n);
         for alert in alerts(interval, thresholds) {
-            let Spells { spells, last_since } = self.0.entry((alert.subject, alert.kind)).or_default();
-            match spells.last_mut() {
+            let Stretches { stretches, last_since } = self.0.entry((alert.subject, alert.kind)).or_default();
+            match stretches.last_mut() {
                 Some((_, last)) if *last + 1 == n => *last = n,
                 _ => {
-                    spells.push((n, n));
+                    stretches.push((n, n));
                     *last_since = interval.start_ns;
                 }
             }
         }
     }
 
-    fn since(&self, n: u64, subject: AlertSubject, kind: AlertKind) -> Option<Spell> {
-        let Spells { spells, last_since } = self.0.get(&(subject, kind))?;
-        let at = spells.iter().rposition(|(first, last)| (*first..=*last).contains(&short(n)))?;
-        let is_last = at + 1 == spells.len();
-        Some(Spell { first: spells[at].0.into(), time: is_last.then_some(*last_since) })
+    fn since(&self, n: u64, subject: AlertSubject, kind: AlertKind) -> Option<Stretch> {
+        let Stretches { stretches, last_since } = self.0.get(&(subject, kind))?;
+        let at = stretches.iter().rposition(|(first, last)| (*first..=*last).contains(&short(n)))?;
+        let is_last = at + 1 == stretches.len();
+        Some(Stretch { first: stretches[at].0.into(), time: is_last.then_some(*last_since) })
     }
 
     fn forget(&mut self, n: u64) {
-        self.0.retain(|_, Spells { spells, .. }| {
-            spells.retain(|(_, last)| *last >= short(n));
-            !spells.is_empty()
+        self.0.retain(|_, Stretches { stretches, .. }| {
+            stretches.retain(|(_, last)| *last >= short(n));
+            !stretches.is_empty()
         });
     }
 }
 
-/// There are many spells where figures waver about a threshold. At an interval a second this is enough for a century.
+/// There are many stretches where figures waver about a threshold. At an interval a second this is enough for a century.
 fn short(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX - 1)
 }

@@ -4,7 +4,7 @@ use std::{collections::HashSet, ops::Range, time::Instant};
 
 use super::{Sides, TriedGroup, in_progress::Both};
 use crate::{
-    diagnosis::Sample,
+    diagnosis::HostSample,
     model::{Cgroup, CgroupId, Distribution, Interval},
     stats::student,
 };
@@ -30,7 +30,7 @@ pub(super) struct Slice {
     pub light_waits: Distribution,
     /// How long light ones waited behind heavy ones, in seconds. `None` where causes were not measured.
     pub behind_heavy: Option<f64>,
-    pub host: Sample,
+    pub host: HostSample,
     /// Waits were not measured in all of it.
     pub is_unmeasured: bool,
     /// Correction of the waits that were booked in it, in seconds: waits spent in it and booked later, minus waits spent before
@@ -49,7 +49,7 @@ impl Slice {
             others: SideTimes::default(),
             light_waits: Distribution::default(),
             behind_heavy: Some(0.0),
-            host: Sample::from(&interval.host),
+            host: HostSample::from(&interval.host),
             is_unmeasured: false,
             moved: None,
         };
@@ -102,7 +102,7 @@ impl Slice {
         self.light_waits.merge(&other.light_waits);
         self.behind_heavy = self.behind_heavy.zip(other.behind_heavy).map(|(one, other)| one + other);
         self.duration += other.duration;
-        self.host = Sample::sum(&[self.host, other.host]);
+        self.host = HostSample::sum(&[self.host, other.host]);
         self.is_unmeasured |= other.is_unmeasured;
         self.moved = self.moved.zip(other.moved).map(|(one, other)| [one[0] + other[0], one[1] + other[1]]);
         self
@@ -187,7 +187,7 @@ pub(super) mod tests {
             others: SideTimes::default(),
             light_waits: Distribution::default(),
             behind_heavy: None,
-            host: Sample::default(),
+            host: HostSample::default(),
             is_unmeasured: false,
             moved: Some([0.0; 2]),
         }

@@ -17,7 +17,7 @@ use crate::host::{Hierarchy, started, tids_inside};
 /// One change to the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Change {
+pub enum PolicyChange {
     /// Another value in a file of a cgroup.
     File {
         /// The cgroup's directory.
@@ -43,7 +43,7 @@ pub enum Change {
     },
 }
 
-impl Change {
+impl PolicyChange {
     /// One of `FILES` of a cgroup is to say `after`. `None` where it has no such file, and of any other, which could not be
     /// undone.
     pub fn file(directory: &Path, file: &str, after: impl ToString) -> Option<Self> {
@@ -150,7 +150,7 @@ pub enum Made {
 }
 
 /// For people.
-impl std::fmt::Display for Change {
+impl std::fmt::Display for PolicyChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::File { before, after, .. } => write!(f, "{}: {after} instead of {before}", self.what()),
@@ -190,13 +190,13 @@ mod tests {
     fn a_file_says_what_it_is_to_say() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("cpu.weight"), "100\n").unwrap();
-        let change = Change::file(home.path(), "cpu.weight", 250).unwrap();
+        let change = PolicyChange::file(home.path(), "cpu.weight", 250).unwrap();
         let says = || fs::read_to_string(home.path().join("cpu.weight")).unwrap();
         assert_eq!((change.make().unwrap(), says().as_str()), (Made::Yes, "250"));
         assert_eq!((change.make().unwrap(), says().as_str()), (Made::Yes, "250"), "it says it already");
-        assert_eq!(Change::file(home.path(), "cpu.idle", 1), None, "no such file");
+        assert_eq!(PolicyChange::file(home.path(), "cpu.idle", 1), None, "no such file");
         fs::write(home.path().join("cpu.max"), "max").unwrap();
-        assert_eq!(Change::file(home.path(), "cpu.max", "1000"), None, "a journal that names it is not believed");
+        assert_eq!(PolicyChange::file(home.path(), "cpu.max", "1000"), None, "a journal that names it is not believed");
         let shown = change.to_string();
         assert!(shown.ends_with("cpu.weight: 250 instead of 100"), "{shown}");
     }
@@ -206,7 +206,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("cpu.weight");
         fs::write(&file, "100\n").unwrap();
-        let change = Change::file(home.path(), "cpu.weight", 250).unwrap();
+        let change = PolicyChange::file(home.path(), "cpu.weight", 250).unwrap();
         fs::write(&file, "700\n").unwrap();
         assert_eq!(change.make().unwrap(), Made::No("700".to_owned()));
         assert_eq!(fs::read_to_string(&file).unwrap(), "700\n");
@@ -221,9 +221,11 @@ mod tests {
             fs::write(group.join("cpu.weight"), weight).unwrap();
         };
         make("100");
-        let change = Change::file(&group, "cpu.weight", 250).unwrap();
-        let Change::File { directory, inode, file, before, after } = change.clone() else { panic!("it is a file") };
-        let other = Change::File { directory, inode: inode + 1, file, before, after };
+        let change = PolicyChange::file(&group, "cpu.weight", 250).unwrap();
+        let PolicyChange::File { directory, inode, file, before, after } = change.clone() else {
+            panic!("it is a file")
+        };
+        let other = PolicyChange::File { directory, inode: inode + 1, file, before, after };
         assert_eq!(other.make().unwrap(), Made::Yes, "it is gone");
         assert_eq!(fs::read_to_string(group.join("cpu.weight")).unwrap(), "100");
         fs::remove_dir_all(&group).unwrap();
@@ -240,7 +242,7 @@ mod tests {
         let hierarchy = Hierarchy::at(Version::V2, home.path(), GroupBy::Scheduler);
         let changed = || {
             let nicer = |_, attr: Attr| Some(Attr { nice: attr.nice + 1, ..attr });
-            Change::threads(&hierarchy, home.path(), nicer).len()
+            PolicyChange::threads(&hierarchy, home.path(), nicer).len()
         };
         assert_eq!(changed(), 0, "it has no file of threads of its own: it is gone");
         fs::write(home.path().join("cgroup.threads"), "").unwrap();
@@ -256,15 +258,15 @@ mod tests {
             let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
             let before = Attr::of(tid).unwrap();
             let after = Attr { nice: before.nice + 3, ..before };
-            let change = Change::Thread { tid, started: started(tid).unwrap(), before, after };
+            let change = PolicyChange::Thread { tid, started: started(tid).unwrap(), before, after };
             assert_eq!(change.make().unwrap(), Made::Yes);
             assert_eq!(Attr::of(tid).unwrap().nice, before.nice + 3);
             Attr { nice: before.nice + 5, ..before }.set(tid).unwrap();
             let said = format!("SCHED_OTHER, nice {}", before.nice + 5);
             assert_eq!(change.make().unwrap(), Made::No(said));
             // Somebody else's thread by now.
-            let Change::Thread { started, .. } = change else { panic!("it is a thread") };
-            let other = Change::Thread { tid, started: started + 1, before, after };
+            let PolicyChange::Thread { started, .. } = change else { panic!("it is a thread") };
+            let other = PolicyChange::Thread { tid, started: started + 1, before, after };
             assert_eq!(other.make().unwrap(), Made::Yes);
             assert_eq!(Attr::of(tid).unwrap().nice, before.nice + 5);
         })

@@ -4,7 +4,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use super::{Change, PolicyError, SwitchError};
+use super::{PolicyChange, PolicyError, SwitchError};
 use crate::{background::BackgroundError, display::plain};
 
 #[derive(Debug, Error)]
@@ -28,7 +28,7 @@ pub(super) enum Ended {
         is_throttled: bool,
     },
     #[error("{change}: {}", plain(source))]
-    Change { change: Box<Change>, source: io::Error },
+    Change { change: Box<PolicyChange>, source: io::Error },
     /// Something could not be undone, for the reason that the outcome has.
     #[error("{0}")]
     NotUndone(String),

@@ -65,7 +65,7 @@ pub struct Starves {
 impl Guard {
     /// The floor in cores; `patience` is how long one may be below it.
     pub fn new(floor: f64, patience: Duration) -> Self {
-        let patience = Nanos(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
+        let patience = Nanos::from(patience);
         Self { floor, patience, watched: BTreeMap::new(), last: CgroupId::OTHER, own: None }
     }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{
-    Change, Made, Policy, Restored,
+    Made, Policy, PolicyChange, Restored,
     journal_checks::{Disbelief, believe},
     undo::undo,
 };
@@ -30,7 +30,7 @@ use crate::{
 pub struct Journal {
     path: PathBuf,
     file: File,
-    changes: Vec<Change>,
+    changes: Vec<PolicyChange>,
     /// How long the file is without changes.
     empty: u64,
 }
@@ -139,7 +139,7 @@ struct Said<'t> {
     /// Its complete lines, the header included. A change whose line is incomplete was not made.
     whole: &'t [u8],
     /// Changes that are not undone, with their numbers.
-    changes: Vec<(usize, Change)>,
+    changes: Vec<(usize, PolicyChange)>,
     /// Lines that cannot be parsed.
     unread: Vec<&'t [u8]>,
 }
@@ -258,7 +258,7 @@ impl Journal {
     ///
     /// # Errors
     /// When it cannot be written down, and then it is not made; or when the system refuses it.
-    pub fn make(&mut self, change: Change) -> io::Result<Made> {
+    pub fn make(&mut self, change: PolicyChange) -> io::Result<Made> {
         if let Some(now) = change.changed_meanwhile()? {
             return Ok(Made::No(now));
         }
@@ -309,7 +309,7 @@ impl Journal {
 
     fn restore_what(
         path: &Path,
-        believe: &dyn Fn(&Change) -> Result<(), Disbelief>,
+        believe: &dyn Fn(&PolicyChange) -> Result<(), Disbelief>,
         forget: bool,
     ) -> Result<Restored, JournalError> {
         let (mut file, text) = Self::lock(path)?;
@@ -407,8 +407,8 @@ mod tests {
         fs::read_to_string(home.path().join(name).join("cpu.weight")).unwrap()
     }
 
-    fn change(home: &tempfile::TempDir, name: &str, weight: u32) -> Change {
-        Change::file(&home.path().join(name), "cpu.weight", weight).unwrap()
+    fn change(home: &tempfile::TempDir, name: &str, weight: u32) -> PolicyChange {
+        PolicyChange::file(&home.path().join(name), "cpu.weight", weight).unwrap()
     }
 
     #[test]
@@ -504,7 +504,7 @@ mod tests {
         journal.file.write_all(b"{\"kind\":\"fi").unwrap();
         drop(journal);
         let before = fs::read_to_string(&path).unwrap();
-        let no_b = |change: &Change| if change.what().contains("/b/") { Err(Disbelief::Name) } else { Ok(()) };
+        let no_b = |change: &PolicyChange| if change.what().contains("/b/") { Err(Disbelief::Name) } else { Ok(()) };
         let restored = Journal::restore_what(&path, &no_b, false).unwrap();
         assert_eq!((restored.undone, restored.failed.len()), (1, 1), "{restored:?}");
         let whole = &before[..=before.rfind('\n').unwrap()];
@@ -613,7 +613,7 @@ mod tests {
         }
         assert!(matches!(Journal::forget(&path), Err(JournalError::Running(_))));
         drop(journal);
-        let no_b = |change: &Change| if change.what().contains("/b/") { Err(Disbelief::Name) } else { Ok(()) };
+        let no_b = |change: &PolicyChange| if change.what().contains("/b/") { Err(Disbelief::Name) } else { Ok(()) };
         let restored = Journal::restore_what(&path, &no_b, true).unwrap();
         assert_eq!((restored.undone, restored.failed.len()), (1, 1), "{restored:?}");
         assert!(!path.exists() && weight(&home, "a") == "100" && weight(&home, "b") == "200");

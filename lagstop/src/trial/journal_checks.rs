@@ -5,7 +5,7 @@ use std::{fs, io};
 use thiserror::Error;
 
 use super::{
-    Attr, Change,
+    Attr, PolicyChange,
     cgroup_file::{Directory, FILES, is_gone},
 };
 use crate::display::plain;
@@ -31,11 +31,11 @@ pub(super) enum Disbelief {
 ///
 /// # Errors
 /// Why it is not believed.
-pub(super) fn believe(change: &Change) -> Result<(), Disbelief> {
+pub(super) fn believe(change: &PolicyChange) -> Result<(), Disbelief> {
     let (directory, inode, file, says) = match change {
-        Change::Thread { before, .. } if before.policy == Attr::OTHER => return Ok(()),
-        Change::Thread { .. } => return Err(Disbelief::RealTime),
-        Change::File { directory, inode, file, before, .. } => (directory, *inode, file, before),
+        PolicyChange::Thread { before, .. } if before.policy == Attr::OTHER => return Ok(()),
+        PolicyChange::Thread { .. } => return Err(Disbelief::RealTime),
+        PolicyChange::File { directory, inode, file, before, .. } => (directory, *inode, file, before),
     };
     if !FILES.contains(&file.as_str()) {
         return Err(Disbelief::Name);
@@ -76,7 +76,7 @@ mod tests {
         let why = |directory: &Path, file: &str, before: &str| {
             let inode = fs::metadata(&real).unwrap().ino();
             let (directory, file) = (directory.to_owned(), file.to_owned());
-            believe(&Change::File { directory, inode, file, before: before.to_owned(), after: "200".to_owned() })
+            believe(&PolicyChange::File { directory, inode, file, before: before.to_owned(), after: "200".to_owned() })
         };
         assert_eq!(why(&real, "cpu.weight", "100").unwrap_err().to_string(), "it is not in a cgroup file system");
         assert!(matches!(why(&real, "passwd", "100"), Err(Disbelief::Name)));
@@ -86,7 +86,7 @@ mod tests {
         assert!(why(&real.join("gone"), "cpu.weight", "100").is_ok(), "nothing to undo");
         let thread = |policy| {
             let before = Attr { policy, ..Attr::default() };
-            believe(&Change::Thread { tid: 1, started: 1, before, after: before })
+            believe(&PolicyChange::Thread { tid: 1, started: 1, before, after: before })
         };
         assert!(thread(Attr::OTHER).is_ok() && thread(Attr::FIFO).is_err());
     }

@@ -42,7 +42,7 @@ pub struct TrialOutcome {
     pub blocks: Vec<TimeOfBlock>,
     /// Time between samples of waiting threads, in seconds. `None`: waits count when they end.
     pub looked_every_seconds: Option<f64>,
-    /// All metrics, with their changes.
+    /// All figures, with their changes.
     pub figures: Vec<TriedFigure>,
     /// Why the trial ended early. `None` if it did not.
     pub ended: Option<String>,
@@ -52,7 +52,7 @@ pub struct TrialOutcome {
     pub not_undone: Vec<String>,
 }
 
-/// The time of a block that counts. All metrics cover exactly this time.
+/// The time of a block that counts. All figures cover exactly this time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TimeOfBlock {
     /// Whether it is a block with the policy.
@@ -65,7 +65,7 @@ pub struct TimeOfBlock {
     /// `None`: the block has too few intervals to tell.
     pub is_steady: Option<bool>,
     /// Correction of the light cgroups' waits, in seconds: waits spent in this time and accounted by the kernel after
-    /// it, minus waits spent before it and accounted in it. The metrics include this correction. `None`: unknown, and
+    /// it, minus waits spent before it and accounted in it. The figures include this correction. `None`: unknown, and
     /// not included.
     pub light_moved_seconds: Option<f64>,
     /// The same correction for the heavy cgroups.
@@ -79,12 +79,12 @@ impl TimeOfBlock {
     }
 }
 
-/// Result for one metric.
+/// Result for one figure.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TriedFigure {
-    /// Name of the metric, for programs.
+    /// Name of the figure, for programs.
     pub name: &'static str,
-    /// Readable name of the metric.
+    /// Readable name of the figure.
     pub label: &'static str,
     /// Its unit.
     pub unit: Unit,
@@ -108,7 +108,7 @@ pub struct TriedFigure {
     pub predicted_low: Option<f64>,
     /// Upper end of the predicted interval.
     pub predicted_high: Option<f64>,
-    /// Why there is no prediction, if this metric would otherwise have one.
+    /// Why there is no prediction, if this figure would otherwise have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted_why_not: Option<String>,
     /// Whether `change` is between `predicted_low` and `predicted_high`. This ignores the interval of `change`.
@@ -288,7 +288,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        diagnosis::Sample,
+        diagnosis::HostSample,
         model::{Distribution, Nanos},
         random::Random,
         trial::block::tests::second,
@@ -386,11 +386,11 @@ mod tests {
                     let slice = Slice {
                         light: SideTimes { cpu: next(), wait: next() },
                         heavy: SideTimes { cpu: next(), wait: next() },
-                        host: Sample {
+                        host: HostSample {
                             capacity_ns: 1e9,
                             busy_ns: next() * 1e8,
                             wait_ns: Some(next() * 1e9),
-                            ..Sample::default()
+                            ..HostSample::default()
                         },
                         ..second(Instant::now(), 0, 0.0)
                     };

@@ -15,7 +15,7 @@ use super::{
     block::{Block, SideTimes, Slice},
     outcome::figures,
 };
-use crate::{diagnosis::Sample, model::Distribution};
+use crate::{diagnosis::HostSample, model::Distribution};
 
 /// Blocks of a trial, by default, and rows of one of them.
 const BLOCKS: usize = 13;
@@ -27,7 +27,7 @@ const LIGHT: [&[usize]; 4] = [&[0], &[0, 1], &[1, 2], &[3]];
 
 struct Row {
     duration: f64,
-    host: Sample,
+    host: HostSample,
     cgroups: [SideTimes; 4],
 }
 
@@ -50,7 +50,7 @@ fn row(line: &str) -> Row {
     let side = |number: usize| SideTimes { cpu: cgroups[2 * number] / 1e9, wait: cgroups[2 * number + 1] / 1e9 };
     Row {
         duration: duration / 1e9,
-        host: Sample {
+        host: HostSample {
             capacity_ns: *capacity_ns,
             busy_ns: *busy_ns,
             wait_ns: Some(*wait),

@@ -14,7 +14,7 @@ pub use dynamic::Dynamic;
 pub use error::PolicyError;
 
 use super::{
-    Attr, Change, SchedulerProgram, Sides, SwitchTo, TriedGroup,
+    Attr, PolicyChange, SchedulerProgram, Sides, SwitchTo, TriedGroup,
     cgroup_file::{IDLE, LATENCY_AWARENESS, SHARES, WEIGHT},
 };
 use crate::{
@@ -116,7 +116,7 @@ impl Policy {
     ///
     /// # Errors
     /// Why this kernel, or these cgroups, are not for it.
-    pub fn changes(self, sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
+    pub fn changes(self, sides: &Sides, kernel: &Kernel) -> Result<Vec<PolicyChange>, PolicyError> {
         match self {
             // What changes no cgroup does not ask which are light.
             Self::Lags | Self::Scx(_) => Ok(Vec::new()),
@@ -136,14 +136,14 @@ impl Policy {
             Self::Slice if !kernel.has_slices => Err(PolicyError::NoSlices),
             Self::Slice => {
                 let of = |group: &TriedGroup, runtime: u64| {
-                    Change::threads(&kernel.hierarchy, &group.directory, |_, attr| Some(Attr { runtime, ..attr }))
+                    PolicyChange::threads(&kernel.hierarchy, &group.directory, |_, attr| Some(Attr { runtime, ..attr }))
                 };
                 let light = sides.light.iter().flat_map(|group| of(group, SHORT));
                 Ok(light.chain(sides.heavy.iter().flat_map(|group| of(group, LONG))).collect())
             }
             Self::KernelLags => {
                 let file = |group: &TriedGroup| {
-                    Change::file(&group.directory, LATENCY_AWARENESS, 1).ok_or(PolicyError::NoLatencyAwareness)
+                    PolicyChange::file(&group.directory, LATENCY_AWARENESS, 1).ok_or(PolicyError::NoLatencyAwareness)
                 };
                 sides.all().map(file).collect()
             }
@@ -151,10 +151,10 @@ impl Policy {
     }
 
     /// The same for threads that were born since.
-    pub fn newcomers(self, sides: &Sides, kernel: &Kernel) -> Vec<Change> {
+    pub fn newcomers(self, sides: &Sides, kernel: &Kernel) -> Vec<PolicyChange> {
         let is_of_threads = matches!(self, Self::LagsStatic | Self::Slice);
         let all = if is_of_threads { self.changes(sides, kernel).unwrap_or_default() } else { Vec::new() };
-        all.into_iter().filter(|change| matches!(change, Change::Thread { .. })).collect()
+        all.into_iter().filter(|change| matches!(change, PolicyChange::Thread { .. })).collect()
     }
 
     /// What to know before it is tried.
@@ -208,12 +208,14 @@ impl Kernel {
     }
 }
 
-fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
+fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<PolicyChange>, PolicyError> {
     let (file, (least, most)) = kernel.weight();
     let fair = sides.fair();
     let change = |(side, group): (CandidateClass, &TriedGroup)| {
         let factor = weight_factor(side, fair, group.cores);
-        let Some(Change::File { directory, inode, file, before, .. }) = Change::file(&group.directory, file, 0) else {
+        let Some(PolicyChange::File { directory, inode, file, before, .. }) =
+            PolicyChange::file(&group.directory, file, 0)
+        else {
             return Err(PolicyError::NoWeight { path: group.path.clone(), file });
         };
         let now = match before.parse::<f64>() {
@@ -221,7 +223,7 @@ fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
             Err(source) => return Err(PolicyError::Weight { path: group.path.clone(), file, says: before, source }),
         };
         let after = (now * factor).round().clamp(least, most).to_string();
-        Ok(Change::File { directory, inode, file, before, after })
+        Ok(PolicyChange::File { directory, inode, file, before, after })
     };
     // Cgroups that were made idle since then accept no weight.
     let light = sides.light.iter().map(|group| (CandidateClass::Light, group));
@@ -229,20 +231,23 @@ fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     light.chain(heavy).filter(|(_, group)| !group.is_idle()).map(change).collect()
 }
 
-fn all_idle<'g>(groups: impl Iterator<Item = &'g TriedGroup>, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
+fn all_idle<'g>(
+    groups: impl Iterator<Item = &'g TriedGroup>,
+    kernel: &Kernel,
+) -> Result<Vec<PolicyChange>, PolicyError> {
     Ok(groups.map(|group| idle(group, kernel)).collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// What makes a cgroup idle. Its weight is lost by that: it is put back behind it.
-fn idle(group: &TriedGroup, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
+fn idle(group: &TriedGroup, kernel: &Kernel) -> Result<Vec<PolicyChange>, PolicyError> {
     let (file, _) = kernel.weight();
-    let weight = Change::file(&group.directory, file, "").map(|change| match change {
-        Change::File { directory, inode, file, before, .. } => {
-            Change::File { directory, inode, file, after: before.clone(), before }
+    let weight = PolicyChange::file(&group.directory, file, "").map(|change| match change {
+        PolicyChange::File { directory, inode, file, before, .. } => {
+            PolicyChange::File { directory, inode, file, after: before.clone(), before }
         }
         other => other,
     });
-    let idle = Change::file(&group.directory, IDLE, 1);
+    let idle = PolicyChange::file(&group.directory, IDLE, 1);
     weight.zip(idle).map(|(weight, idle)| vec![weight, idle]).ok_or_else(|| PolicyError::NoIdle(group.path.clone()))
 }
 

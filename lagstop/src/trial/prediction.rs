@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Change, Dynamic, Policy, Sides, TriedGroup,
+    Dynamic, Policy, PolicyChange, Sides, TriedGroup,
     cgroup_file::{SHARES, WEIGHT},
     policy,
 };
@@ -26,7 +26,7 @@ impl Prediction {
         observations: &Observations,
         policy: Policy,
         sides: &Sides,
-        changes: &[Change],
+        changes: &[PolicyChange],
         hierarchy: &Hierarchy,
     ) -> Self {
         let paths = |groups: &[TriedGroup]| groups.iter().map(|group| Arc::from(&*group.path)).collect();
@@ -58,7 +58,12 @@ impl Prediction {
 }
 
 /// What a policy does, as it can be simulated. `None` of one that cannot.
-fn intervention(policy: Policy, sides: &Sides, changes: &[Change], hierarchy: &Hierarchy) -> Option<Intervention> {
+fn intervention(
+    policy: Policy,
+    sides: &Sides,
+    changes: &[PolicyChange],
+    hierarchy: &Hierarchy,
+) -> Option<Intervention> {
     let path = |group: &TriedGroup| -> Arc<str> { Arc::from(&*group.path) };
     let slice = |slice: u64| move |group: &TriedGroup| (Arc::from(&*group.path), Nanos(slice));
     let none = Intervention::default();
@@ -79,7 +84,7 @@ fn intervention(policy: Policy, sides: &Sides, changes: &[Change], hierarchy: &H
             dynamic: Some(Dynamic::ranking(
                 sides.all().map(path).collect(),
                 sides.heavy.iter().map(path).collect(),
-                Nanos(u64::try_from(Background::INTERVAL.as_nanos()).unwrap_or(u64::MAX)),
+                Nanos::from(Background::INTERVAL),
             )),
             ..none
         },
@@ -90,16 +95,16 @@ fn intervention(policy: Policy, sides: &Sides, changes: &[Change], hierarchy: &H
 }
 
 /// The changes to files: path of the cgroup in the hierarchy, name of the file, and its new contents.
-fn files<'c>(changes: &'c [Change], hierarchy: &Hierarchy) -> impl Iterator<Item = (Arc<str>, &'c str, &'c str)> {
+fn files<'c>(changes: &'c [PolicyChange], hierarchy: &Hierarchy) -> impl Iterator<Item = (Arc<str>, &'c str, &'c str)> {
     changes.iter().filter_map(move |change| match change {
-        Change::File { directory, file, after, .. } => {
+        PolicyChange::File { directory, file, after, .. } => {
             Some((Arc::from(hierarchy.path(directory)), file.as_str(), after.as_str()))
         }
-        Change::Thread { .. } => None,
+        PolicyChange::Thread { .. } => None,
     })
 }
 
-fn weights(changes: &[Change], hierarchy: &Hierarchy) -> Vec<(Arc<str>, f64)> {
+fn weights(changes: &[PolicyChange], hierarchy: &Hierarchy) -> Vec<(Arc<str>, f64)> {
     let weight = |(path, file, after): (Arc<str>, &str, &str)| {
         let after: f64 = after.parse().ok()?;
         match file {
@@ -111,7 +116,7 @@ fn weights(changes: &[Change], hierarchy: &Hierarchy) -> Vec<(Arc<str>, f64)> {
     files(changes, hierarchy).filter_map(weight).collect()
 }
 
-fn idle(changes: &[Change], hierarchy: &Hierarchy) -> Vec<Arc<str>> {
+fn idle(changes: &[PolicyChange], hierarchy: &Hierarchy) -> Vec<Arc<str>> {
     files(changes, hierarchy)
         .filter(|(_, file, after)| *file == "cpu.idle" && *after == "1")
         .map(|(path, ..)| path)
@@ -126,7 +131,7 @@ mod tests {
     #[test]
     fn it_is_of_what_is_changed() {
         let hierarchy = Hierarchy::at(Version::V1, "/sys/fs/cgroup/cpu".as_ref(), GroupBy::Scheduler);
-        let file = |path: &str, file: &str, after: &str| Change::File {
+        let file = |path: &str, file: &str, after: &str| PolicyChange::File {
             directory: format!("/sys/fs/cgroup/cpu{path}").into(),
             inode: 1,
             file: file.to_owned(),

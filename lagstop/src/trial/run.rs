@@ -12,7 +12,7 @@ use globset::GlobSet;
 use thiserror::Error;
 
 use super::{
-    Attr, Change, Dynamic, Guard, Journal, JournalError, Kernel, Made, Policy, PolicyError, Prediction, Restored,
+    Attr, Dynamic, Guard, Journal, JournalError, Kernel, Made, Policy, PolicyChange, PolicyError, Prediction, Restored,
     Sides, Starves, Switch, SwitchError, SwitchSettings, TimeOfBlock, TrialOutcome, Tried,
     block::{Block, Slice},
     ended::Ended,
@@ -26,7 +26,7 @@ use crate::{
     diagnosis::{CompetitorsError, Finding, Observations, Rule, Thresholds},
     display::plain,
     model::{Interval, Session},
-    units::Moment,
+    units::KernelTime,
 };
 
 #[derive(Clone, Debug)]
@@ -59,13 +59,13 @@ impl TrialSettings {
 
 /// Findings from before the trial.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedTrial {
     /// The light and the heavy cgroups.
     pub sides: Sides,
     /// The finding about them.
     pub finding: Finding,
     /// The first changes.
-    pub changes: Vec<Change>,
+    pub changes: Vec<PolicyChange>,
     /// The predicted effect.
     pub prediction: Prediction,
     guard: Guard,
@@ -151,7 +151,7 @@ pub fn prepare(
     kernel: &Kernel,
     tell: &mut dyn FnMut(Event),
     stop: &AtomicBool,
-) -> Result<Prepared, TrialError> {
+) -> Result<PreparedTrial, TrialError> {
     if let Some(policy) = settings.policy {
         let cannot =
             |source: PolicyError| TrialError::Policy { policy: settings.policy, source: Box::new(source.into()) };
@@ -197,11 +197,11 @@ pub fn prepare(
         .policy
         .map(|policy| Prediction::of(&observations, policy, &sides, &changes, kernel.hierarchy()))
         .unwrap_or_default();
-    Ok(Prepared { sides, finding, changes, prediction, guard, background, session })
+    Ok(PreparedTrial { sides, finding, changes, prediction, guard, background, session })
 }
 
 /// First changes of a policy. A trial compares both sides, whatever the policy needs.
-fn changes(policy: Option<Policy>, sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
+fn changes(policy: Option<Policy>, sides: &Sides, kernel: &Kernel) -> Result<Vec<PolicyChange>, PolicyError> {
     match policy {
         _ if sides.light.is_empty() || sides.heavy.is_empty() => Err(PolicyError::NotBoth),
         Some(policy) => policy.changes(sides, kernel),
@@ -217,11 +217,11 @@ fn changes(policy: Option<Policy>, sides: &Sides, kernel: &Kernel) -> Result<Vec
 pub fn run(
     settings: &TrialSettings,
     kernel: &Kernel,
-    prepared: Prepared,
+    prepared: PreparedTrial,
     tell: &mut dyn FnMut(Event),
     stop: &AtomicBool,
 ) -> Result<Tried, TrialError> {
-    let Prepared { sides, prediction, guard, background, session, .. } = prepared;
+    let PreparedTrial { sides, prediction, guard, background, session, .. } = prepared;
     let journal = Journal::begin(&settings.journal, settings.policy)?;
     let goes_first = settings.policy == Some(Policy::LagsStatic);
     let mut watchdog = match Watchdog::start(journal.path(), goes_first) {
@@ -327,7 +327,7 @@ impl Drop for First {
 
 /// When each block counted, on the clock that other processes have too.
 fn times_of(blocks: &[Block]) -> Vec<TimeOfBlock> {
-    let ns = |at: Instant| Moment::of(at).0.0;
+    let ns = |at: Instant| KernelTime::of(at).0.0;
     let time = |(number, block): (usize, &Block)| {
         let sum = block.sum.as_ref()?;
         Some(TimeOfBlock {
@@ -496,7 +496,7 @@ impl Trial<'_> {
 
     /// Makes changes, except to settings that another program changed since they were planned. Related changes of a
     /// cgroup, such as its weight and `cpu.idle`, are skipped together.
-    fn make(&mut self, changes: Vec<Change>, stop: &AtomicBool) -> Result<(), Ended> {
+    fn make(&mut self, changes: Vec<PolicyChange>, stop: &AtomicBool) -> Result<(), Ended> {
         let mut theirs: Vec<PathBuf> = Vec::new();
         for change in changes {
             if stop.load(Ordering::Relaxed) {

@@ -17,7 +17,7 @@ pub use program::ProgramError;
 use super::{NoProgram, SchedulerProgram};
 use crate::{
     kernel::{Facts, loaded_scheduler},
-    schedule::{self, Ended, Learnt, Options, Prepared, Running, SchedulerError},
+    schedule::{self, Learnt, PreparedSchedule, RunningScheduler, ScheduleOptions, SchedulerEnd, SchedulerError},
 };
 
 /// Settings of policies that switch the host to another scheduler.
@@ -56,7 +56,7 @@ pub struct Switch {
     to: SwitchTo,
     settings: SwitchSettings,
     /// What makes LAGS know who is heavy from the start.
-    learning: Option<(Prepared, Learnt, Instant)>,
+    learning: Option<(PreparedSchedule, Learnt, Instant)>,
     in_force: Option<InForce>,
 }
 
@@ -69,7 +69,7 @@ pub enum SwitchTo {
 }
 
 enum InForce {
-    Lags { running: Box<Running>, refreshed: Instant },
+    Lags { running: Box<RunningScheduler>, refreshed: Instant },
     Program(Loaded),
 }
 
@@ -94,9 +94,9 @@ impl Switch {
         }
     }
 
-    fn prepare(&self) -> Result<Prepared, SwitchError> {
+    fn prepare(&self) -> Result<PreparedSchedule, SwitchError> {
         let SwitchSettings { ignore_quotas, ignore_real_time, .. } = self.settings;
-        let options = Options { ignore_quotas, ignore_real_time, ..Options::default() };
+        let options = ScheduleOptions { ignore_quotas, ignore_real_time, ..ScheduleOptions::default() };
         Ok(schedule::prepare(options)?)
     }
 
@@ -152,7 +152,7 @@ impl Switch {
             None => Ok(()),
             Some(InForce::Program(loaded)) => Ok(loaded.look()?),
             Some(InForce::Lags { running, refreshed }) => {
-                if refreshed.elapsed() < Running::EVERY {
+                if refreshed.elapsed() < RunningScheduler::EVERY {
                     return Ok(());
                 }
                 *refreshed = Instant::now();
@@ -175,19 +175,19 @@ impl Switch {
             None => Ok(false),
             Some(InForce::Program(loaded)) => Ok(loaded.end(beat).map(|()| true)?),
             Some(InForce::Lags { running, .. }) => match running.let_go()? {
-                Ended::LetGo => Ok(true),
+                SchedulerEnd::LetGo => Ok(true),
                 ended => Err(ended.into()),
             },
         }
     }
 }
 
-impl From<Ended> for SwitchError {
-    fn from(ended: Ended) -> Self {
+impl From<SchedulerEnd> for SwitchError {
+    fn from(ended: SchedulerEnd) -> Self {
         match ended {
-            Ended::LetGo => Self::LetGo,
-            Ended::CpusChanged => Self::CpusChanged,
-            Ended::ByKernel { reason, .. } => Self::ByKernel(format!("the kernel ended LAGS: {reason}")),
+            SchedulerEnd::LetGo => Self::LetGo,
+            SchedulerEnd::CpusChanged => Self::CpusChanged,
+            SchedulerEnd::ByKernel { reason, .. } => Self::ByKernel(format!("the kernel ended LAGS: {reason}")),
         }
     }
 }
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_kernels_reason_is_said() {
-        let ended = Ended::ByKernel { reason: "a runnable task was stalled".to_owned(), report: String::new() };
+        let ended = SchedulerEnd::ByKernel { reason: "a runnable task was stalled".to_owned(), report: String::new() };
         let said = SwitchError::from(ended).to_string();
         assert_eq!(said, "the kernel ended LAGS: a runnable task was stalled");
     }

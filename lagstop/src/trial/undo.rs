@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Attr, Change,
+    Attr, PolicyChange,
     cgroup_file::{BUDGET, Directory, IDLE, gone_is_fine, is_gone, usual_weight},
 };
 use crate::{display::plain, host::started};
@@ -42,11 +42,11 @@ enum Key<'c> {
     Thread(u32, u64),
 }
 
-impl<'c> From<&'c Change> for Key<'c> {
-    fn from(change: &'c Change) -> Self {
+impl<'c> From<&'c PolicyChange> for Key<'c> {
+    fn from(change: &'c PolicyChange) -> Self {
         match change {
-            Change::File { directory, inode, file, .. } => Key::File(directory, *inode, file),
-            Change::Thread { tid, started, .. } => Key::Thread(*tid, *started),
+            PolicyChange::File { directory, inode, file, .. } => Key::File(directory, *inode, file),
+            PolicyChange::Thread { tid, started, .. } => Key::Thread(*tid, *started),
         }
     }
 }
@@ -70,7 +70,7 @@ fn by_somebody(now: &str) -> String {
 
 /// Undoes changes: what was changed first goes last. Each thing is put back at once, however often it was changed. `beat` is
 /// called for each change. Gives the numbers of those that could not be undone, too.
-pub(super) fn undo(changes: &[Change], beat: &mut dyn FnMut()) -> (Restored, Vec<usize>) {
+pub(super) fn undo(changes: &[PolicyChange], beat: &mut dyn FnMut()) -> (Restored, Vec<usize>) {
     let mut targets: Vec<Vec<usize>> = Vec::new();
     let mut known: HashMap<Key<'_>, usize> = HashMap::new();
     for (number, change) in changes.iter().enumerate() {
@@ -80,13 +80,13 @@ pub(super) fn undo(changes: &[Change], beat: &mut dyn FnMut()) -> (Restored, Vec
         });
         targets[target].push(number);
     }
-    let is_idle = |change: &Change| matches!(change, Change::File { file, .. } if file == IDLE);
-    let idle: HashSet<&Path> = changes.iter().filter(|it| is_idle(it)).filter_map(Change::directory).collect();
+    let is_idle = |change: &PolicyChange| matches!(change, PolicyChange::File { file, .. } if file == IDLE);
+    let idle: HashSet<&Path> = changes.iter().filter(|it| is_idle(it)).filter_map(PolicyChange::directory).collect();
     // Those that are idle still, and should not be: their weights cannot be written.
     let mut stuck: HashSet<&Path> = HashSet::new();
     let (mut restored, mut not_undone) = (Restored::default(), Vec::new());
     for target in targets.iter().rev() {
-        let all: Vec<&Change> = target.iter().map(|&number| &changes[number]).collect();
+        let all: Vec<&PolicyChange> = target.iter().map(|&number| &changes[number]).collect();
         let Some((original, last)) = original(&all, &idle).zip(all.last().copied()) else { continue };
         let directory = last.directory();
         let done = if directory.is_some_and(|directory| stuck.contains(directory)) {
@@ -117,13 +117,13 @@ pub(super) fn undo(changes: &[Change], beat: &mut dyn FnMut()) -> (Restored, Vec
 
 /// The change whose `before` value is to be restored. If a change does not start from the result of the previous one,
 /// another program changed the setting in between, and the trial continued from that value.
-fn original<'c>(all: &[&'c Change], idle: &HashSet<&Path>) -> Option<&'c Change> {
-    let goes_on = |earlier: &Change, later: &Change| match (earlier, later) {
-        (Change::File { after, .. }, Change::File { directory, file, before, .. }) => {
+fn original<'c>(all: &[&'c PolicyChange], idle: &HashSet<&Path>) -> Option<&'c PolicyChange> {
+    let goes_on = |earlier: &PolicyChange, later: &PolicyChange| match (earlier, later) {
+        (PolicyChange::File { after, .. }, PolicyChange::File { directory, file, before, .. }) => {
             let is_reset = idle.contains(directory.as_path()) && usual_weight(file) == Some(before.as_str());
             before == after || is_reset
         }
-        (Change::Thread { after, .. }, Change::Thread { before, .. }) => before.is_like(*after),
+        (PolicyChange::Thread { after, .. }, PolicyChange::Thread { before, .. }) => before.is_like(*after),
         _ => false,
     };
     let anew = all.windows(2).rposition(|pair| !goes_on(pair[0], pair[1]));
@@ -132,13 +132,13 @@ fn original<'c>(all: &[&'c Change], idle: &HashSet<&Path>) -> Option<&'c Change>
 
 /// Puts one thing back to what `original` found it at, if it is what `last` left. Whether that one was made is not known:
 /// it may be what that one found, too.
-fn put_back(original: &Change, last: &Change, was_idle: bool) -> io::Result<Undone> {
+fn put_back(original: &PolicyChange, last: &PolicyChange, was_idle: bool) -> io::Result<Undone> {
     match (original, last) {
-        (Change::File { before, .. }, Change::File { directory, inode, file, before: previous, after }) => {
+        (PolicyChange::File { before, .. }, PolicyChange::File { directory, inode, file, before: previous, after }) => {
             let Some(open) = Directory::open(directory, *inode)? else { return Ok(Undone::Back) };
             put_file_back(&open, file, before, [previous, after], was_idle)
         }
-        (Change::Thread { before, .. }, Change::Thread { tid, started: when, before: previous, after }) => {
+        (PolicyChange::Thread { before, .. }, PolicyChange::Thread { tid, started: when, before: previous, after }) => {
             if started(*tid) != Some(*when) {
                 return Ok(Undone::Back);
             }
@@ -225,8 +225,8 @@ mod tests {
         home
     }
 
-    fn made(home: &tempfile::TempDir, file: &str, after: &str) -> Change {
-        let change = Change::file(home.path(), file, after).unwrap();
+    fn made(home: &tempfile::TempDir, file: &str, after: &str) -> PolicyChange {
+        let change = PolicyChange::file(home.path(), file, after).unwrap();
         assert_eq!(change.make().unwrap(), Made::Yes);
         change
     }
@@ -255,7 +255,7 @@ mod tests {
     fn what_was_not_made_is_no_ones_decision() {
         let home = cgroup("100");
         let first = made(&home, "cpu.weight", "250");
-        let second = Change::file(home.path(), "cpu.weight", "300").unwrap();
+        let second = PolicyChange::file(home.path(), "cpu.weight", "300").unwrap();
         let (restored, _) = undo(&[first, second], &mut || {});
         assert_eq!((says(&home, "cpu.weight"), restored.undone), ("100".into(), 2), "it was killed before the second");
     }
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn a_cgroup_that_was_idle_gets_its_weight_back() {
         let home = cgroup("250");
-        let kept = Change::file(home.path(), "cpu.weight", "250").unwrap();
+        let kept = PolicyChange::file(home.path(), "cpu.weight", "250").unwrap();
         let changes = [kept, made(&home, "cpu.idle", "1")];
         set(&home, "cpu.weight", "100");
         let (restored, _) = undo(&changes, &mut || {});
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn who_was_taken_out_of_idle_and_given_a_weight_keeps_it() {
         let home = cgroup("250");
-        let kept = Change::file(home.path(), "cpu.weight", "250").unwrap();
+        let kept = PolicyChange::file(home.path(), "cpu.weight", "250").unwrap();
         let changes = [kept, made(&home, "cpu.idle", "1")];
         set(&home, "cpu.idle", "0");
         set(&home, "cpu.weight", "700");
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn a_weight_waits_for_its_idle() {
         let home = cgroup("250");
-        let kept = Change::file(home.path(), "cpu.weight", "250").unwrap();
+        let kept = PolicyChange::file(home.path(), "cpu.weight", "250").unwrap();
         let changes = [kept, made(&home, "cpu.idle", "1")];
         fs::remove_file(home.path().join("cpu.idle")).unwrap();
         fs::create_dir(home.path().join("cpu.idle")).unwrap();
@@ -324,7 +324,7 @@ mod tests {
             let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
             let before = Attr::of(tid).unwrap();
             let after = Attr { nice: before.nice + 1, ..before };
-            let change = Change::Thread { tid, started: started(tid).unwrap(), before, after };
+            let change = PolicyChange::Thread { tid, started: started(tid).unwrap(), before, after };
             assert_eq!(change.make().unwrap(), Made::Yes);
             Attr { nice: before.nice + 5, ..before }.set(tid).unwrap();
             let (restored, _) = undo(&[change], &mut || {});

@@ -61,7 +61,7 @@ impl Watchdog {
     pub(super) fn start(journal: &Path, goes_first: bool) -> io::Result<Self> {
         let own = std::process::id();
         let when = started(own).ok_or(io::ErrorKind::NotFound)?;
-        let watched = Watched { journal: journal.to_owned(), pid: own, started: when, goes_first };
+        let watched = WatchedTrial { journal: journal.to_owned(), pid: own, started: when, goes_first };
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(WATCHDOG).arg("--").args(watched.into_arguments()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
@@ -131,7 +131,7 @@ pub fn sweep() {
 
 /// What a watchdog watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchedTrial {
     /// The journal of the trial.
     journal: PathBuf,
     /// Its process, and when that started, in clock ticks since boot: the number is used again.
@@ -141,7 +141,7 @@ pub struct Watched {
     goes_first: bool,
 }
 
-impl Watched {
+impl WatchedTrial {
     /// For the command line of [`WATCHDOG`], behind `--`.
     fn into_arguments(self) -> [OsString; 4] {
         let Self { journal, pid, started, goes_first } = self;
@@ -175,7 +175,7 @@ enum Became {
 ///
 /// # Errors
 /// When the journal cannot be read.
-pub fn watch(watched: &Watched) -> Result<Option<Restored>, JournalError> {
+pub fn watch(watched: &WatchedTrial) -> Result<Option<Restored>, JournalError> {
     // The terminal's end is not its own. One that leads a session already is in one of its own.
     let _ = rustix::process::setsid();
     let mut notes = Vec::new();
@@ -267,12 +267,12 @@ mod tests {
     #[test]
     fn what_to_watch_is_the_same_when_it_is_read_again() {
         let journal = PathBuf::from(OsString::from_vec(b"/run/\xff journal".to_vec()));
-        let watched = Watched { journal, pid: 7, started: u64::MAX, goes_first: true };
+        let watched = WatchedTrial { journal, pid: 7, started: u64::MAX, goes_first: true };
         let mut arguments = Vec::from(watched.clone().into_arguments());
-        assert_eq!(Watched::from_arguments(arguments.clone()), Some(watched));
+        assert_eq!(WatchedTrial::from_arguments(arguments.clone()), Some(watched));
         arguments[1] = "-7".into();
-        assert_eq!(Watched::from_arguments(arguments), None);
-        assert_eq!(Watched::from_arguments(Vec::new()), None);
+        assert_eq!(WatchedTrial::from_arguments(arguments), None);
+        assert_eq!(WatchedTrial::from_arguments(Vec::new()), None);
     }
 
     #[test]

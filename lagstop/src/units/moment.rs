@@ -8,24 +8,23 @@ use super::Nanos;
 
 /// A moment on the clock that all processes of a host share, and its kernel (`CLOCK_MONOTONIC`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment(pub(crate) Nanos);
+pub(crate) struct KernelTime(pub(crate) Nanos);
 
-impl Moment {
+impl KernelTime {
     pub(crate) fn now() -> Self {
         Self::both().1
     }
 
     fn both() -> (Instant, Self) {
         let now = clock_gettime(ClockId::Monotonic);
-        (Instant::now(), Self(Nanos(now.tv_sec.unsigned_abs() * Nanos::SECOND.0 + now.tv_nsec.unsigned_abs())))
+        (Instant::now(), Self(now.into()))
     }
 
     /// From an `Instant` of this process.
     pub(crate) fn of(when: Instant) -> Self {
         let (now, Self(at)) = Self::both();
-        let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        let later = nanos(when.saturating_duration_since(now));
-        let earlier = nanos(now.saturating_duration_since(when));
+        let later = Nanos::from(when.saturating_duration_since(now));
+        let earlier = Nanos::from(now.saturating_duration_since(when));
         Self(at.saturating_add(later).saturating_sub(earlier))
     }
 
@@ -58,11 +57,11 @@ mod tests {
     fn it_is_the_same_for_whoever_reads_it() {
         let now = Instant::now();
         for when in [now + Duration::from_secs(7), now.checked_sub(Duration::from_millis(5)).unwrap()] {
-            let read = Moment::read(&format!("{}\n", Moment::of(when).write())).unwrap().instant().unwrap();
+            let read = KernelTime::read(&format!("{}\n", KernelTime::of(when).write())).unwrap().instant().unwrap();
             let apart = if read > when { read - when } else { when - read };
             assert!(apart < Duration::from_millis(5), "{apart:?}: what passes between two looks at the clock");
         }
-        assert_eq!((Moment::read("go"), Moment::read("")), (None, None));
-        assert!(Moment(Nanos(u64::MAX)).instant().is_none_or(|when| when > now));
+        assert_eq!((KernelTime::read("go"), KernelTime::read("")), (None, None));
+        assert!(KernelTime(Nanos(u64::MAX)).instant().is_none_or(|when| when > now));
     }
 }

@@ -1,7 +1,8 @@
 //! Quantities that carry their unit.
 
-use std::{borrow::Cow, fmt, iter::Sum};
+use std::{borrow::Cow, fmt, iter::Sum, time::Duration};
 
+use rustix::time::Timespec;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,22 @@ impl Nanos {
     }
 }
 
+/// Saturating: 584 years at most.
+impl From<Duration> for Nanos {
+    fn from(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// A time of the kernel's; what is before its clock began counts as nothing.
+impl From<Timespec> for Nanos {
+    fn from(time: Timespec) -> Self {
+        let part = |part: i64| u64::try_from(part).unwrap_or_default();
+        Self(part(time.tv_sec).saturating_mul(Self::SECOND.0).saturating_add(part(time.tv_nsec)))
+    }
+}
+
+/// Saturating.
 impl Sum for Nanos {
     fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
         values.fold(Self::ZERO, Self::saturating_add)

@@ -56,6 +56,12 @@ impl From<u64> for Value {
     }
 }
 
+impl From<usize> for Value {
+    fn from(value: usize) -> Self {
+        Self::Whole(value as u64)
+    }
+}
+
 impl From<Nanos> for Value {
     fn from(value: Nanos) -> Self {
         Self::Whole(value.0)

@@ -26,6 +26,11 @@ pub fn percent(share: f64) -> String {
     format!("{percent:.decimals$} %")
 }
 
+/// A share in whole percent.
+pub fn whole_percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
 /// A change of something by a share of it, with its sign; as a factor where it is many times as much.
 pub fn signed_percent(share: f64) -> String {
     let percent = share * 100.0;
@@ -79,6 +84,11 @@ pub fn ending<T: PartialEq + From<u8>>(count: T) -> &'static str {
 /// "1 interval", "2 intervals".
 pub fn plural(value: u64, one: &str) -> String {
     format!("{} {one}{}", count(value), ending(value))
+}
+
+/// "1.00 CPU", "2.50 CPUs".
+pub fn cpus(cores: f64) -> String {
+    format!("{} CPU{}", number(cores), if (cores - 1.0).abs() < 0.005 { "" } else { "s" })
 }
 
 /// "12.3 times".

@@ -17,7 +17,7 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 
 use lagstop::{
     host::{Cpus, ExcludedCpus},
-    kernel::{AttachOptions, Btf, Facts, KernelCgroup, KernelSnapshot, Plan, Reader, Wish, Wishes, attach},
+    kernel::{AttachOptions, AttachPlan, Btf, Facts, KernelCgroup, KernelReader, KernelSnapshot, Wish, Wishes, attach},
     model::{CgroupCounters, CgroupId, GroupBy, Level, Measure, kernel_version},
     source::{LiveOptions, Stream, live},
 };
@@ -26,7 +26,7 @@ use crate::load;
 
 /// Why live tests cannot run here; `None` where they can. Gives this process its own debugfs on the way.
 pub(crate) fn why_not() -> Option<String> {
-    if let Err(error) = Plan::from_facts(facts(), &Wishes::default()) {
+    if let Err(error) = AttachPlan::from_facts(facts(), &Wishes::default()) {
         return Some(error.to_string());
     }
     if !rustix::process::geteuid().is_root() {
@@ -388,7 +388,7 @@ pub(crate) fn own_cgroups() -> u32 {
 
 /// The programs, attached.
 pub(crate) struct Probes {
-    pub(crate) reader: Reader,
+    pub(crate) reader: KernelReader,
     pub(crate) online: Vec<u32>,
 }
 

@@ -12,7 +12,7 @@ use std::{
 use lagstop::{
     kernel::loaded_scheduler,
     model::{GroupBy, Level},
-    schedule::{GroupStatus, NAME, SchedulePlan, Status},
+    schedule::{GroupStatus, NAME, SchedulePlan, SchedulerStatus},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -465,7 +465,7 @@ fn papers_credit() {
         let mut sums = [[0.0; 2]; 2];
         for n in 0..20 {
             let interval = stream.intervals.recv().await.unwrap().unwrap();
-            let groups = Status::read().unwrap().groups;
+            let groups = SchedulerStatus::read().unwrap().groups;
             for ((cgroup, _), [measured, ranked]) in cgroups.iter().zip(&mut sums).filter(|_| n >= 8) {
                 let of = |known: &&lagstop::model::Cgroup| *known.path == *cgroup.path;
                 *measured += interval.cgroups.iter().find(of).unwrap().load_credit.unwrap().0;

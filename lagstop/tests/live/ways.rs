@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use lagstop::{
-    kernel::{KernelCgroup, Plan, Way},
+    kernel::{AttachPlan, KernelCgroup, Way},
     model::{CgroupCounters, CpuReading, Lost, Measure, Nanos, Totals},
 };
 
@@ -50,7 +50,7 @@ fn each(measure: Measure, mut test: impl FnMut(&'static Way, Probes)) {
 /// Should `way` work here, as far as can be told without trying?
 fn is_planned(way: &'static Way) -> bool {
     let wishes = Setup::by(way.measure, way.name).wishes;
-    Plan::from_facts(facts(), &wishes).is_ok_and(|plan| plan.uses(way.measure))
+    AttachPlan::from_facts(facts(), &wishes).is_ok_and(|plan| plan.uses(way.measure))
 }
 
 /// What was counted while loads ran, with nothing moving any more.

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{super::Workload, Assignment, Function, lock, spawn};
+use super::{super::BenchWorkload, Assignment, Function, lock, spawn};
 use crate::{model::Nanos, random::Random};
 
 /// How often the concurrency is changed.
@@ -63,13 +63,13 @@ impl Loop<'_> {
         let work = self.assignment.work;
         match self.assignment.workload {
             // §5.2.3: both have to be done.
-            Workload::Parallel => thread::scope(|scope| {
+            BenchWorkload::Parallel => thread::scope(|scope| {
                 let other = thread::Builder::new().stack_size(super::STACK);
                 let other = other.spawn_scoped(scope, || self.function.work(work));
                 let mine = self.function.work(work);
                 other.is_ok_and(|other| other.join().unwrap_or(false)) && mine
             }),
-            Workload::Mix => self.function.work(Duration::from_millis(match random.unit() {
+            BenchWorkload::Mix => self.function.work(Duration::from_millis(match random.unit() {
                 draw if draw < 0.3 => 10,
                 draw if draw < 0.7 => 100,
                 _ => 1_000,

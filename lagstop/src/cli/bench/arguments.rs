@@ -8,9 +8,9 @@ use std::{
 use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::{
-    bench::{Bench, BenchSettings, Trace, Workload},
+    bench::{Bench, BenchSettings, BenchWorkload, RequestTrace},
     cli::{Failure, output::WholeFile, policy::PolicyOrNone, values::positive},
-    report::{bench, html, text::Options},
+    report::{bench, html, text::PageOptions},
     trial::{Policy, SwitchSettings},
 };
 
@@ -34,7 +34,7 @@ docs/bench.md explains the results and their relation to the paper.";
 pub(in crate::cli) struct Args {
     /// Pattern of requests
     #[arg(long, value_enum, default_value = "azure")]
-    workload: Workload,
+    workload: BenchWorkload,
 
     /// Functions per CPU; one run for each number
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,5,9,13,19",
@@ -136,7 +136,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    pub(super) fn render(self, all: &Bench, options: Options) -> Result<String, Failure> {
+    pub(super) fn render(self, all: &Bench, options: PageOptions) -> Result<String, Failure> {
         Ok(match self {
             Self::Text => bench::text(all, options),
             Self::Json => bench::json(all)?,
@@ -153,7 +153,7 @@ impl Args {
 
     /// What is to be run.
     pub(super) fn settings(&self) -> Result<BenchSettings, Failure> {
-        if !self.trace.is_empty() && self.workload != Workload::Azure {
+        if !self.trace.is_empty() && self.workload != BenchWorkload::Azure {
             return Err("--trace needs --workload azure".into());
         }
         let policies: Vec<Option<Policy>> = self.policy.iter().map(|tried| tried.0).collect();
@@ -184,7 +184,7 @@ impl Args {
             depth: self.depth,
             base: self.base.clone(),
             seed: self.seed,
-            traces: self.trace.iter().map(|file| Trace::read(file)).collect::<Result<_, _>>()?,
+            traces: self.trace.iter().map(|file| RequestTrace::read(file)).collect::<Result<_, _>>()?,
         })
     }
 

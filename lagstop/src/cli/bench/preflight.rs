@@ -8,6 +8,7 @@ use crate::{
     host::{Busy, busy},
     model::Nanos,
     trial::{Journal, Policy, TrialPlace},
+    units::whole_percent,
 };
 
 /// Hosts whose CPUs are busy for more than this share of the time are not for benchmarks.
@@ -72,7 +73,7 @@ fn refuse_busy(share: f64, policies: &[Policy]) -> Result<(), Failure> {
     if share <= BUSY {
         return Ok(());
     }
-    let why = format!("the CPUs are {:.0} % busy already", share * 100.0);
+    let why = format!("the CPUs are {} busy already", whole_percent(share));
     Err(if policies.contains(&Policy::LagsStatic) {
         format!(
             "{why}, and lags-static gives the benchmark real-time priority over other programs. Wait until the host is \
@@ -123,7 +124,7 @@ fn busy_share() -> Result<f64, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Workload;
+    use crate::bench::BenchWorkload;
 
     #[test]
     fn policies_are_refused_where_a_trial_is() {
@@ -166,11 +167,11 @@ mod tests {
             traces: Vec::new(),
         };
         let usual = Duration::from_millis(40);
-        assert!(refuse_too_many_requests(&settings(Workload::Azure, usual), 38).is_ok());
+        assert!(refuse_too_many_requests(&settings(BenchWorkload::Azure, usual), 38).is_ok());
         let short = Duration::from_micros(100);
         // 1,000 a second of each of 5,000, for 23 s.
-        let refused = refuse_too_many_requests(&settings(Workload::Azure, short), 5_000).unwrap_err().to_string();
+        let refused = refuse_too_many_requests(&settings(BenchWorkload::Azure, short), 5_000).unwrap_err().to_string();
         assert!(refused.starts_with("115 million requests") && refused.contains("--duration"), "{refused}");
-        assert!(refuse_too_many_requests(&settings(Workload::Resctl, short), 5_000).is_ok(), "closed loops wait");
+        assert!(refuse_too_many_requests(&settings(BenchWorkload::Resctl, short), 5_000).is_ok(), "closed loops wait");
     }
 }

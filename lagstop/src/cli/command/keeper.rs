@@ -23,7 +23,7 @@ use rustix::{
 
 use super::{
     began::Began,
-    message::{Ended, Group, Lines, Place, Said, Told, send},
+    message::{CommandGroup, Ended, Lines, Place, Said, Told, send},
     sampler::Sampler,
 };
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
     host::{CgroupMoment, Hierarchy, HostMoment, OwnCgroup, Version},
     model::{CgroupId, GroupBy, Nanos},
     signals::{Caught, ForCommand, blocked_as_before},
-    units::Moment,
+    units::KernelTime,
 };
 
 /// The subcommand.
@@ -202,7 +202,7 @@ impl Keeper {
             // The command stays a zombie for now, so that its figures can still be read.
             let wait = || waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
             while wait().is_err_and(|error| error == Errno::INTR) {}
-            let _ = events.send(Event::Ended(Moment::now().0));
+            let _ = events.send(Event::Ended(KernelTime::now().0));
         })?;
         let held = pidfd_open(pid, PidfdFlags::empty()).ok();
         let pass_on = |signal: i32| {
@@ -285,10 +285,10 @@ impl Cgroup {
         }
     }
 
-    fn group(&self) -> Group {
+    fn group(&self) -> CommandGroup {
         let (hierarchy, directory) = (&self.hierarchy, self.own.directory());
         let is_seen = hierarchy.version == Version::V1 || hierarchy.has_group(directory);
-        Group { id: self.id, path: hierarchy.path(directory), has_group: is_seen }
+        CommandGroup { id: self.id, path: hierarchy.path(directory), has_group: is_seen }
     }
 }
 

@@ -39,12 +39,12 @@ pub(super) enum Said {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::cli) struct Place {
     /// Its cgroup; or why it has none of its own.
-    pub(in crate::cli) cgroup: Result<Group, String>,
+    pub(in crate::cli) cgroup: Result<CommandGroup, String>,
 }
 
 /// The cgroup of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::cli) struct Group {
+pub(in crate::cli) struct CommandGroup {
     pub(in crate::cli) id: CgroupId,
     /// Its path in the hierarchy.
     pub(in crate::cli) path: String,
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn what_is_said_arrives() {
         let (one, other) = UnixStream::pair().unwrap();
-        let group = Group { id: CgroupId(7), path: "/lagstop-command-1".to_owned(), has_group: true };
+        let group = CommandGroup { id: CgroupId(7), path: "/lagstop-command-1".to_owned(), has_group: true };
         let said = [
             Said::Ready(Place { cgroup: Ok(group) }),
             Said::Ready(Place { cgroup: Err("not permitted\n".to_owned()) }),

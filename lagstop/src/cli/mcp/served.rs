@@ -12,14 +12,14 @@ use crate::{
     diagnosis::Thresholds,
     display::plain,
     kernel::Capabilities,
-    mcp::{Library, Measurer, Shelf, Window, serve},
+    mcp::{Library, Measurer, MeasuringTime, Shelf, serve},
     source::{Begin, ConnectOptions},
 };
 
 /// Live: the time before the request is unknown. Many clients wait at most a minute for an answer.
-const LIVE: Window = Window { default: 10, most: 45, looks_back: false };
+const LIVE: MeasuringTime = MeasuringTime { default: 10, most: 45, looks_back: false };
 /// Another host: the time before is known, usually in intervals of some seconds. A verdict needs several.
-const BACK: Window = Window { default: 60, most: 3_600, looks_back: true };
+const BACK: MeasuringTime = MeasuringTime { default: 60, most: 3_600, looks_back: true };
 
 pub(in crate::cli) fn run(args: &Args, config: &Config) -> Result<ExitCode, Failure> {
     if io::stdin().is_terminal() {
@@ -62,7 +62,7 @@ impl Args {
                 } else {
                     BACK.default
                 };
-                Measurer::new(Window { default, ..BACK }, move |back| {
+                Measurer::new(MeasuringTime { default, ..BACK }, move |back| {
                     let options = ConnectOptions { begin: Begin::Ago(back), ..options.clone() };
                     Ok(follow(options)?)
                 })

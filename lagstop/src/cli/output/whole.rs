@@ -13,7 +13,7 @@ use super::{MODE, before, cannot, is_compressed, is_stdout, make, open};
 use crate::{
     cli::{Failure, terminal_options},
     recording::Writer,
-    report::text::Options,
+    report::text::PageOptions,
 };
 
 /// An output file. The old content stays until [`Self::finish`].
@@ -70,8 +70,8 @@ impl WholeFile {
     }
 
     /// How text is laid out there.
-    pub(in crate::cli) fn options(&self) -> Options {
-        if self.file().is_none() { terminal_options() } else { Options::default() }
+    pub(in crate::cli) fn options(&self) -> PageOptions {
+        if self.file().is_none() { terminal_options() } else { PageOptions::default() }
     }
 
     /// Writes `text` to it, and puts it into its place. A reader that closes standard output early is no error.

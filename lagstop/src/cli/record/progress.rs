@@ -6,16 +6,17 @@ use std::{
     path::Path,
 };
 
-use super::ring::Cause;
+use super::ring::DumpCause;
 use crate::{
     cli::{Failure, output::is_stdout, say, sentinel::watching},
     model::{Interval, Session},
     recording::{Footer, Gap},
-    source::Watched,
+    source::SentinelState,
+    units::{if_measured, percent},
 };
 
 /// What the person at the terminal sees during a recording.
-pub(super) struct Progress {
+pub(super) struct RecordProgress {
     output: String,
     /// Is the progress shown? That takes a terminal. Otherwise there is a line at the beginning, and messages.
     live: bool,
@@ -23,7 +24,7 @@ pub(super) struct Progress {
     is_attached: bool,
 }
 
-impl Progress {
+impl RecordProgress {
     pub(super) fn new(output: &Path) -> Self {
         let to_terminal = is_stdout(output) && io::stdout().is_terminal();
         let output = if is_stdout(output) { "standard output".to_owned() } else { output.display().to_string() };
@@ -41,7 +42,7 @@ impl Progress {
 
     pub(super) fn interval(&self, interval: &Interval, count: u64) {
         if self.live {
-            let overhead = interval.host.overhead().map_or("n/a".to_owned(), |share| format!("{:.2} %", share * 100.0));
+            let overhead = if_measured(interval.host.overhead(), percent);
             let cgroups = interval.cgroups.len();
             say(format_args!("\r\x1b[K{count} intervals, {cgroups} cgroups, overhead {overhead}"));
         }
@@ -53,18 +54,18 @@ impl Progress {
     }
 
     /// Reports that a sentinel begins to measure, or ends it.
-    pub(super) fn watched(&mut self, now: &Watched) {
+    pub(super) fn watched(&mut self, now: &SentinelState) {
         if std::mem::replace(&mut self.is_attached, now.is_attached) != now.is_attached {
             self.message(format_args!("lagstop: {}", watching(now)));
         }
     }
 
-    pub(super) fn dumped(&self, path: &Path, why: Cause) {
+    pub(super) fn dumped(&self, path: &Path, why: DumpCause) {
         self.message(format_args!("{why}: wrote {}", path.display()));
     }
 
     /// What is in memory could not be written.
-    pub(super) fn not_dumped(&self, why: Cause, error: &Failure) {
+    pub(super) fn not_dumped(&self, why: DumpCause, error: &Failure) {
         self.message(format_args!("lagstop: {why}: {error}. The intervals stay in memory"));
     }
 

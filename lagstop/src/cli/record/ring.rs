@@ -33,12 +33,12 @@ const RETRY: Nanos = Nanos(10 * Nanos::SECOND.0);
 
 /// What makes a ring be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum DumpCause {
     Signal,
     Threshold,
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for DumpCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Signal => "SIGUSR1",
@@ -60,7 +60,7 @@ impl Ring {
     pub(super) fn new(base: &Path, time: Duration, keep: Option<usize>) -> Result<Self, Failure> {
         Ok(Self {
             files: Files::new(base, keep)?,
-            time: Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+            time: Nanos::from(time),
             chunks: Chunks::new(),
             header: Vec::new(),
             pieces: VecDeque::new(),
@@ -105,9 +105,9 @@ impl Ring {
 
     /// Writes the content into a new file. `None` if a threshold asks for it soon after the last file, which would have
     /// mostly the same content. What could not be written can be asked for again.
-    pub(super) fn dump(&mut self, why: Cause) -> Result<Option<PathBuf>, Failure> {
+    pub(super) fn dump(&mut self, why: DumpCause) -> Result<Option<PathBuf>, Failure> {
         let now = self.open.end;
-        if why == Cause::Threshold && now < self.rests_until {
+        if why == DumpCause::Threshold && now < self.rests_until {
             return Ok(None);
         }
         let written = self.write(why);
@@ -115,7 +115,7 @@ impl Ring {
         written.map(Some)
     }
 
-    fn write(&mut self, why: Cause) -> Result<PathBuf, Failure> {
+    fn write(&mut self, why: DumpCause) -> Result<PathBuf, Failure> {
         // Ends the open chunk, so that the file is complete.
         let rest = self.chunks.end_chunk()?;
         self.open.bytes.extend_from_slice(&rest);
@@ -157,7 +157,7 @@ mod tests {
         let mut ring = Ring::new(&home.path().join("ring.jsonl.zst"), Duration::from_secs(100), None).unwrap();
         ring.begin(&Session::default()).unwrap();
         (0..500).for_each(|seq| ring.interval(interval(seq), None).unwrap());
-        let path = ring.dump(Cause::Threshold).unwrap().unwrap();
+        let path = ring.dump(DumpCause::Threshold).unwrap().unwrap();
         let mut reader = Reader::open(&path).unwrap();
         let first = reader.interval(0).unwrap().seq;
         assert!((340..=400).contains(&first), "the last hundred, and the chunk that they begin in: {first}");
@@ -165,8 +165,8 @@ mod tests {
         assert_eq!(reader.footer().unwrap().intervals, reader.len() as u64);
         // It goes on.
         (500..520).for_each(|seq| ring.interval(interval(seq), None).unwrap());
-        assert_eq!(ring.dump(Cause::Threshold).unwrap(), None, "mostly the same");
-        let path = ring.dump(Cause::Signal).unwrap().unwrap();
+        assert_eq!(ring.dump(DumpCause::Threshold).unwrap(), None, "mostly the same");
+        let path = ring.dump(DumpCause::Signal).unwrap().unwrap();
         let mut reader = Reader::open(&path).unwrap();
         assert_eq!(reader.interval(reader.len() - 1).unwrap(), interval(519));
     }
@@ -181,7 +181,7 @@ mod tests {
             let gap = Gap { start_ns: Nanos((seq + 1) * Nanos::SECOND.0), ..Gap::default() };
             ring.interval(interval(seq), Some(gap)).unwrap();
         }
-        let reader = Reader::open(&ring.dump(Cause::Signal).unwrap().unwrap()).unwrap();
+        let reader = Reader::open(&ring.dump(DumpCause::Signal).unwrap().unwrap()).unwrap();
         assert_eq!((reader.len(), reader.gaps().len()), (70, 70));
     }
 
@@ -196,11 +196,11 @@ mod tests {
         ring.begin(&Session::default()).unwrap();
         (0..5).for_each(|seq| ring.interval(interval(seq), None).unwrap());
         std::fs::remove_dir(home.path().join("out")).unwrap();
-        assert!(ring.dump(Cause::Threshold).unwrap_err().to_string().contains("Create its directory first"));
+        assert!(ring.dump(DumpCause::Threshold).unwrap_err().to_string().contains("Create its directory first"));
         std::fs::create_dir(home.path().join("out")).unwrap();
-        assert_eq!(ring.dump(Cause::Threshold).unwrap(), None, "it was tried a moment ago");
+        assert_eq!(ring.dump(DumpCause::Threshold).unwrap(), None, "it was tried a moment ago");
         (5..20).for_each(|seq| ring.interval(interval(seq), None).unwrap());
-        let path = ring.dump(Cause::Threshold).unwrap().unwrap();
+        let path = ring.dump(DumpCause::Threshold).unwrap().unwrap();
         assert_eq!(Reader::open(&path).unwrap().len(), 20);
     }
 }

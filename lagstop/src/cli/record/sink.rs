@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{
     Rotation,
-    ring::{Cause, Ring},
+    ring::{DumpCause, Ring},
     single::Single,
 };
 use crate::{
@@ -56,7 +56,7 @@ impl Sink {
     }
 
     /// Writes the content of the memory. Returns the file. `None` if this is no ring, or if a threshold asks too soon.
-    pub(super) fn dump(&mut self, why: Cause) -> Result<Option<PathBuf>, Failure> {
+    pub(super) fn dump(&mut self, why: DumpCause) -> Result<Option<PathBuf>, Failure> {
         match self {
             Self::Ring(ring) => ring.dump(why),
             Self::Single(_) | Self::Rotation(_) => Ok(None),

@@ -4,7 +4,7 @@ use super::{Args, End, LIMIT_EXCEEDED};
 use crate::{
     cli::say,
     report,
-    run::{Disturbance, Run, RunVerdict, Series},
+    run::{Disturbance, Run, RunSeries, RunVerdict},
 };
 
 /// The limits that were asked for.
@@ -30,7 +30,7 @@ impl Gate {
     }
 
     /// How lagstop ends after these runs. `end` is how the last one ended.
-    pub(super) fn end(&self, series: &Series, end: End) -> End {
+    pub(super) fn end(&self, series: &RunSeries, end: End) -> End {
         let fails = end == End::Code(0)
             && if self.repeats { !series.is_enough() } else { series.runs.iter().any(|run| self.fails(run)) };
         if !fails {
@@ -58,7 +58,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Exceeded, Shares, Status};
+    use crate::run::{CommandStatus, Exceeded, RunShares};
 
     fn gate(limits: &[Disturbance]) -> Gate {
         Gate { limits: limits.to_vec(), repeats: false }
@@ -67,8 +67,15 @@ mod tests {
     fn run(verdict: RunVerdict, exceeded: &[Disturbance], steal: Option<f64>) -> Run {
         let exceeded = exceeded.iter().map(|&cause| Exceeded { cause, share: 0.5, limit: 0.1 }).collect();
         let why_not = (verdict == RunVerdict::NotJudged).then(|| "files".to_owned());
-        let status = Status { exit_code: Some(0), signal: None };
-        Run { verdict, exceeded, why_not, status, shares: Shares { steal, ..Shares::default() }, ..Run::default() }
+        let status = CommandStatus { exit_code: Some(0), signal: None };
+        Run {
+            verdict,
+            exceeded,
+            why_not,
+            status,
+            shares: RunShares { steal, ..RunShares::default() },
+            ..Run::default()
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::{Args, looks::Looks};
 use crate::{
     cli::{
         Failure,
-        command::{Group, Place},
+        command::{CommandGroup, Place},
         config::Config,
         output::{GrowingFile, is_compressed},
         record::{Clocks, Single},
@@ -21,9 +21,9 @@ use crate::{
     host::{Hierarchy, has_processes_in_root, names_of_runnable},
     model::{CgroupId, Interval, Nanos},
     recording::{Footer, now},
-    run::{Account, Behind, Work},
+    run::{Account, WaitedBehind, Work},
     source::{SourceError, Stream},
-    units::Moment,
+    units::KernelTime,
 };
 
 /// What measures.
@@ -133,7 +133,7 @@ impl Live {
     /// From this share of an interval on, a wait is worth a look.
     const WORTH_A_LOOK: f64 = 0.01;
 
-    async fn begin(&mut self, group: &Group) {
+    async fn begin(&mut self, group: &CommandGroup) {
         // What was before is not the command's.
         self.read_until(Instant::now()).await;
         let account = Account::new(group.id, &group.path, self.has_processes_in_root);
@@ -178,7 +178,7 @@ impl Live {
             looks.look(&self.hierarchy);
             account.add(&interval, looks.take().as_ref());
             let worst = account.worst().cloned();
-            let grew = |worst: &Behind| worst.wait_ns.saturating_sub(before).cores(interval.duration_ns).0;
+            let grew = |worst: &WaitedBehind| worst.wait_ns.saturating_sub(before).cores(interval.duration_ns).0;
             if let Some(worst) = worst.filter(|worst| grew(worst) > Self::WORTH_A_LOOK) {
                 self.look_up_names(&worst);
             }
@@ -193,7 +193,7 @@ impl Live {
     }
 
     /// Finds out which threads run there now.
-    fn look_up_names(&mut self, whom: &Behind) {
+    fn look_up_names(&mut self, whom: &WaitedBehind) {
         /// Reading more threads would disturb the command.
         const MOST_THREADS: usize = 1_000;
         if self.name_looks == Self::MOST_NAME_LOOKS {
@@ -233,7 +233,7 @@ impl Live {
     }
 
     async fn finish(&mut self, ended: Nanos) -> Result<Work, String> {
-        self.read_until(Moment(ended).instant().unwrap_or_else(Instant::now)).await;
+        self.read_until(KernelTime(ended).instant().unwrap_or_else(Instant::now)).await;
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }

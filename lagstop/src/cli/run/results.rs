@@ -15,7 +15,7 @@ use crate::{
         say,
     },
     report,
-    run::Series,
+    run::RunSeries,
 };
 
 /// Placeholder for the file that the variable names.
@@ -37,7 +37,7 @@ impl Results {
     }
 
     /// Writes them. The line is always printed, unless the full document goes to the same place.
-    pub(super) fn write(self, series: &Series) -> Result<(), Failure> {
+    pub(super) fn write(self, series: &RunSeries) -> Result<(), Failure> {
         let text = self.text(series);
         let json = (self.format == Format::Json).then(|| report::run::json(series)).transpose()?;
         if let Some((mut file, path)) = self.summary {
@@ -59,7 +59,7 @@ impl Results {
     }
 
     /// The line of the run. With several runs, each line was printed when its run ended.
-    fn text(&self, series: &Series) -> String {
+    fn text(&self, series: &RunSeries) -> String {
         if self.repeats {
             return report::run::summary(series);
         }

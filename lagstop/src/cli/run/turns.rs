@@ -15,7 +15,7 @@ use crate::{
     model::Nanos,
     recording::now,
     report,
-    run::{Known, Method, Run, Series, Status, judge},
+    run::{CommandStatus, EndedRun, Method, Run, RunSeries, judge},
     signals::{Caught, ForCommand},
 };
 
@@ -24,7 +24,7 @@ pub(super) struct Turns {
     command: Command,
     measuring: Measuring,
     signals: ForCommand,
-    series: Series,
+    series: RunSeries,
     /// The signal that asked to end. There is no further turn after it.
     interrupted: Option<i32>,
     /// Is the result of each run printed when it ends?
@@ -41,7 +41,7 @@ impl Turns {
         let Identity { hostname, kernel, .. } = Identity::read()?;
         let wanted = args.repeat.unwrap_or(1);
         let restricted = measuring.restricted().map(str::to_owned);
-        let series = Series {
+        let series = RunSeries {
             command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             method: if restricted.is_some() { Method::Files } else { Method::Ebpf },
             restricted,
@@ -59,7 +59,7 @@ impl Turns {
     }
 
     /// Runs it as often as needed, and leaves nothing behind.
-    pub(super) async fn run(mut self) -> Result<(Series, End), Failure> {
+    pub(super) async fn run(mut self) -> Result<(RunSeries, End), Failure> {
         loop {
             let Some(ended) = self.turn().await? else { break };
             let work = self.measuring.finish(ended.ended_ns).await;
@@ -86,11 +86,13 @@ impl Turns {
             // It could not be run, as its keeper has reported.
             None => keepers_end(keeper),
             Some(run) => match (run.status, interrupted) {
-                (Status { signal: Some(signal), .. }, _) => End::Signal(signal),
-                (Status { exit_code: Some(0), .. }, Some(signal)) if !series.is_enough() && series.wanted > 1 => {
+                (CommandStatus { signal: Some(signal), .. }, _) => End::Signal(signal),
+                (CommandStatus { exit_code: Some(0), .. }, Some(signal))
+                    if !series.is_enough() && series.wanted > 1 =>
+                {
                     End::Signal(signal)
                 }
-                (Status { exit_code, .. }, _) => End::Code(exit_code.and_then(code).unwrap_or(OWN_FAILURE)),
+                (CommandStatus { exit_code, .. }, _) => End::Code(exit_code.and_then(code).unwrap_or(OWN_FAILURE)),
             },
         };
         Ok((series, end))
@@ -131,7 +133,7 @@ impl Turns {
 
     fn judged(&self, ended: Ended, work: Result<crate::run::Work, String>) -> Run {
         let Ended { status, began_ns, ended_ns, cpu_ns, host, cgroup, seen } = ended;
-        let known = Known {
+        let ended = EndedRun {
             number: self.series.runs.len() as u32 + 1,
             status: status_of(ExitStatus::from_raw(status)),
             wall_ns: Nanos(ended_ns.0.saturating_sub(began_ns.0)),
@@ -141,12 +143,12 @@ impl Turns {
             host,
             cgroup,
         };
-        judge(known, &self.series.limits)
+        judge(ended, &self.series.limits)
     }
 }
 
-fn status_of(status: ExitStatus) -> Status {
-    Status { exit_code: status.code(), signal: status.signal() }
+fn status_of(status: ExitStatus) -> CommandStatus {
+    CommandStatus { exit_code: status.code(), signal: status.signal() }
 }
 
 fn code(code: i32) -> Option<u8> {

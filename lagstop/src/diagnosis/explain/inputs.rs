@@ -126,8 +126,10 @@ fn counted(counters: &'static [Counter], figures: &[Option<u64>]) -> impl Iterat
 }
 
 fn totals(totals: &Totals) -> Vec<Input> {
-    // The number of threads cannot be summed over intervals.
-    counted(&Totals::COUNTERS, &totals.figures()).filter(|input| input.figure.name != "threads").collect()
+    // What is the most of any interval is no sum that a formula may use.
+    let figures = totals.figures();
+    let inputs = counted(&Totals::COUNTERS, &figures).zip(Totals::COUNTERS);
+    inputs.filter_map(|(input, counter)| (!counter.is_most_of_parts).then_some(input)).collect()
 }
 
 fn listener(observed: &ObservedListener) -> Vec<Input> {

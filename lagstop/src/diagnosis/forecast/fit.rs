@@ -16,7 +16,7 @@ pub enum SimulatedSide {
 
 /// Which cgroups of the trace are on which side, by their numbers.
 #[derive(Clone, Debug)]
-pub(super) struct Sides {
+pub(super) struct SimulatedSides {
     pub(super) light: Vec<bool>,
     pub(super) heavy: Vec<bool>,
 }
@@ -81,7 +81,7 @@ impl SimulatedSide {
     }
 }
 
-impl Sides {
+impl SimulatedSides {
     pub(super) fn has(&self, side: SimulatedSide, number: usize) -> bool {
         match side {
             SimulatedSide::Light => self.light[number],
@@ -98,7 +98,7 @@ impl Sides {
 }
 
 impl Fit {
-    pub(super) fn of(from: &Forecaster<'_>, sides: &Sides, side: SimulatedSide) -> Result<Self, Misfit> {
+    pub(super) fn of(from: &Forecaster<'_>, sides: &SimulatedSides, side: SimulatedSide) -> Result<Self, Misfit> {
         let measured = from.measured(|number| sides.has(side, number));
         if measured.wait / from.trace().duration() < HARDLY {
             return Err(Misfit::HardlyWaits(side));
@@ -147,7 +147,7 @@ pub(super) fn kinds(all: &[SimulationOutcome]) -> impl Iterator<Item = &[Simulat
     all.chunks(SEEDS.len())
 }
 
-fn mean(runs: &[SimulationOutcome], sides: &Sides, side: SimulatedSide) -> Served {
+fn mean(runs: &[SimulationOutcome], sides: &SimulatedSides, side: SimulatedSide) -> Served {
     let count = runs.len() as f64;
     let sum = runs.iter().map(|run| sides.of(side, &run.groups)).fold(Served::default(), |sum, it| Served {
         cpu: sum.cpu + it.cpu,

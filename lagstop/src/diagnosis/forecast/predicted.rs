@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     Competitors, ForecastFigure, Forecaster, Predicted, Unpredicted,
     change::{ERROR_LEFT, MOST_ENDLESS, pairs},
-    fit::{Fit, HARDLY, Misfit, Sides, SimulatedSide},
+    fit::{Fit, HARDLY, Misfit, SimulatedSide, SimulatedSides},
     member::{Measured, Member, Tail},
 };
 use crate::diagnosis::simulation::{Group, Served, SimulationOutcome};
@@ -58,7 +58,7 @@ impl Errors {
 /// logarithm: what was seen in an earlier calibration where the simulation itself is right.
 struct Kind {
     figure: ForecastFigure,
-    of: fn(&SimulationOutcome, &Sides) -> f64,
+    of: fn(&SimulationOutcome, &SimulatedSides) -> f64,
     rests_on: SimulatedSide,
     least_off: f64,
 }
@@ -89,7 +89,7 @@ const fn kind(
     figure: ForecastFigure,
     rests_on: SimulatedSide,
     least_off: f64,
-    of: fn(&SimulationOutcome, &Sides) -> f64,
+    of: fn(&SimulationOutcome, &SimulatedSides) -> f64,
 ) -> Kind {
     Kind { figure, of, rests_on, least_off }
 }
@@ -102,7 +102,7 @@ impl Forecast {
     }
 
     pub(super) fn of(from: &Forecaster<'_>, competitors: &Competitors, then: &[SimulationOutcome]) -> Self {
-        let sides = Sides {
+        let sides = SimulatedSides {
             light: from.all_inside(competitors.light.iter().map(|path| &**path)),
             heavy: from.all_inside(competitors.heavy.iter().map(|path| &**path)),
         };

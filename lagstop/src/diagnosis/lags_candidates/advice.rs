@@ -6,7 +6,7 @@ use crate::{
         Advice,
         shell::{self, WeightSetting},
     },
-    model::{Level, Measure},
+    model::{Level, Measure, kernel_version},
     units,
 };
 
@@ -160,6 +160,5 @@ pub(super) fn caveats(judged: &Judged<'_>) -> Vec<String> {
 
 /// Is it Linux before 6.6?
 pub(super) fn is_before_eevdf(release: &str) -> bool {
-    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
-    numbers.next().zip(numbers.next()).is_some_and(|version| version < (6, 6))
+    kernel_version(release).is_some_and(|version| version < (6, 6))
 }

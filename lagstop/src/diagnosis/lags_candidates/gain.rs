@@ -1,13 +1,13 @@
 //! The figures of what a plan would do.
 
-use super::{Judged, figures, plan::Plan};
+use super::{Judged, figures, plan::WeightPlan};
 use crate::{
     diagnosis::{Figure, FigureDefinition, ForecastFigure, forecast::Forecast, reweighting},
     units::{self, Unit},
 };
 
 /// Figures for the finding.
-pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
+pub(super) fn figures(judged: &Judged<'_>, plan: &WeightPlan) -> Vec<Figure> {
     let forecast = &plan.forecast;
     let [measured, now, then] = forecast.waiting;
     let error = |figure: &FigureDefinition, error: Option<f64>, measured: f64, simulated: f64| {

@@ -11,7 +11,7 @@ use crate::diagnosis::{
 
 /// A plan in which some light cgroups weigh more and the heavy ones less, and its predicted effect.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct WeightPlan {
     /// Who is to go first, by number, the lightest first.
     pub(super) first: Vec<usize>,
     /// New weights, as `cpu.weight` has them.
@@ -21,7 +21,7 @@ pub(super) struct Plan {
     pub(super) median: Option<f64>,
 }
 
-impl Plan {
+impl WeightPlan {
     /// At the unfavourable end of the interval, others may take longer by up to this many times the tolerance.
     const AT_WORST: f64 = 2.0;
 

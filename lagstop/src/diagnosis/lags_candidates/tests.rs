@@ -271,7 +271,7 @@ fn who_waits_for_itself_is_not_put_first() {
 
 #[test]
 fn confidence_is_no_higher_than_calibration_bears_out() {
-    use crate::diagnosis::Level::{High, Medium};
+    use crate::diagnosis::ConfidenceLevel::{High, Medium};
     let sure = Confidence { level: High, why: "60 intervals".to_owned() };
     let held = |inside, of| Held { policy: "weight", figure: ForecastFigure::LightWaiting, inside, of };
     let by = |held| by_calibration(sure.clone(), held);
@@ -289,7 +289,7 @@ fn confidence_is_no_higher_than_calibration_bears_out() {
 
 #[test]
 fn a_simulation_that_is_off_lowers_the_confidence_and_one_that_is_far_off_is_said_to_be() {
-    use crate::diagnosis::Level::{High, Low, Medium};
+    use crate::diagnosis::ConfidenceLevel::{High, Low, Medium};
     let sure = Confidence { level: High, why: "60 intervals".to_owned() };
     for (error, expected) in
         [(0.0, High), (0.25, High), (-0.25, High), (0.26, Medium), (-0.5, Medium), (0.51, Low), (f64::NAN, Low)]

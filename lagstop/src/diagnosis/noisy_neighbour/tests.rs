@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     diagnosis::{
-        Level as Sure,
+        ConfidenceLevel as Sure,
         fixture::{bullied, bullied_in, findings_of, problems_of},
     },
     model::{

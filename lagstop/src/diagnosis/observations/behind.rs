@@ -11,14 +11,14 @@ use crate::{
 /// The waits of a cgroup by culprit, in intervals in which their causes were measured.
 #[derive(Clone, Debug, Default)]
 pub(in crate::diagnosis) struct Behind {
-    culprits: BTreeMap<CgroupId, Culprit>,
+    culprits: BTreeMap<CgroupId, CulpritWaits>,
     /// Intervals in which it waited.
     pub(in crate::diagnosis) intervals: u64,
 }
 
 /// A cgroup that others wait behind.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::diagnosis) struct Culprit {
+pub(in crate::diagnosis) struct CulpritWaits {
     pub(in crate::diagnosis) wait_ns: Nanos,
     /// Intervals in which it was the worst culprit.
     pub(in crate::diagnosis) worst_in: u64,
@@ -71,7 +71,7 @@ impl Behind {
         }
     }
 
-    pub(in crate::diagnosis) fn culprits(&self) -> impl Iterator<Item = (CgroupId, &Culprit)> {
+    pub(in crate::diagnosis) fn culprits(&self) -> impl Iterator<Item = (CgroupId, &CulpritWaits)> {
         self.culprits.iter().map(|(&id, culprit)| (id, culprit))
     }
 
@@ -162,7 +162,7 @@ mod tests {
             behind.add(&cgroup);
         }
         behind.add(&Cgroup { totals: Totals { wait_behind_ns: None, ..waits(&[(9, 9)]).totals }, ..waits(&[(9, 9)]) });
-        let culprit = |ms: u64, worst_in| Culprit { wait_ns: Nanos(ms * 1_000_000), worst_in, long: None };
+        let culprit = |ms: u64, worst_in| CulpritWaits { wait_ns: Nanos(ms * 1_000_000), worst_in, long: None };
         let expected = [(CgroupId(7), &culprit(11, 2)), (CgroupId(8), &culprit(17, 1))];
         assert_eq!((behind.culprits().collect::<Vec<_>>(), behind.intervals), (expected.to_vec(), 3));
     }

@@ -126,7 +126,7 @@ impl Observed {
 
     /// Adds the next interval that it is in.
     pub(super) fn add(&mut self, cgroup: &Cgroup) {
-        self.totals.add(&cgroup.totals);
+        self.totals.add_next(&cgroup.totals);
         match (&mut self.runq_wait, &cgroup.runq_wait) {
             (Some(mine), Some(theirs)) => mine.merge(theirs),
             // In an interval without waits, the distribution may be missing.

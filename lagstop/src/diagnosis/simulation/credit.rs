@@ -1,9 +1,7 @@
 //! Load Credit and waits in the simulation.
 
 use super::{Group, Served, fair::decay};
-
-/// Time constant of Load Credit, in seconds.
-const TIME: f64 = 2.0;
+use crate::model::LoadCredits;
 
 /// Runnable and running tasks by the number of the cgroups, and what is computed from them.
 #[derive(Clone, Debug)]
@@ -47,7 +45,7 @@ impl Credits {
 
     pub(super) fn at(&self, number: usize, now: f64) -> f64 {
         let count = &self.groups[number];
-        count.inside + (count.credit - count.inside) * decay(now - count.at, TIME)
+        count.inside + (count.credit - count.inside) * decay(now - count.at, LoadCredits::TIME_CONSTANT.seconds())
     }
 
     /// The number of runnable tasks of a cgroup changes.

@@ -16,14 +16,14 @@ pub struct SimulationOutcome {
     /// What had become of the cgroups by half of the time.
     pub half: Vec<Served>,
     /// The single waits of each cgroup, by its number.
-    pub waits: Vec<Waits>,
+    pub waits: Vec<SimulatedWaits>,
 }
 
 /// Single waits, counted in the buckets that the programs in the kernel count in.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Waits(BTreeMap<Bucket, u32>);
+pub struct SimulatedWaits(BTreeMap<Bucket, u32>);
 
-impl Waits {
+impl SimulatedWaits {
     pub(super) fn add(&mut self, seconds: f64) {
         let wait = Nanos((seconds.max(0.0) * Nanos::SECOND.0 as f64) as u64);
         let count = self.0.entry(Distribution::bucket(wait)).or_default();

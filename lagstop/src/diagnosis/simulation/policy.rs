@@ -10,7 +10,7 @@ pub struct SimulatedPolicy {
     /// The tasks of these are real-time: they go before all others.
     pub real_time: Vec<usize>,
     /// Idle is whoever of these is heavy by Load Credit now.
-    pub dynamic: Option<Dynamic>,
+    pub dynamic: Option<SimulatedDynamic>,
     /// Of these in one queue, the one with the lowest Load Credit goes first (CFS-LAGS paper, arXiv 2508.15703, §4.2). They
     /// share with others as ever.
     pub lightest_first: Vec<usize>,
@@ -27,7 +27,7 @@ pub struct Weight {
 
 /// Idle by Load Credit, ranked anew now and then.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Dynamic {
+pub struct SimulatedDynamic {
     /// Who is ranked.
     pub ranked: Vec<usize>,
     /// Who may become idle.

@@ -1,7 +1,7 @@
 //! What all CPUs know: the tree of cgroups, its tasks, and what became of them.
 
 use super::{
-    Group, Served, SimulatedKernel, SimulatedPolicy, SimulationOutcome, Trace, Waits,
+    Group, Served, SimulatedKernel, SimulatedPolicy, SimulatedWaits, SimulationOutcome, Trace,
     credit::Credits,
     fair::{Entity, Rest, Who},
 };
@@ -19,7 +19,7 @@ pub(super) struct Shared<'a> {
     pub(super) lines: Vec<Vec<Who>>,
     pub(super) policy: &'a SimulatedPolicy,
     pub(super) tasks: Vec<Task>,
-    pub(super) quotas: Vec<Quota>,
+    pub(super) quotas: Vec<QuotaState>,
     pub(super) real_time: Vec<bool>,
     pub(super) lightest_first: Vec<bool>,
     pub(super) slices: Vec<f64>,
@@ -55,7 +55,7 @@ pub(super) enum State {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Quota {
+pub(super) struct QuotaState {
     pub(super) used: f64,
     pub(super) is_throttled: bool,
     /// When the next period begins.
@@ -92,7 +92,7 @@ impl<'a> Shared<'a> {
             places: (0..groups).map(|number| with_queue(&tree, Some(number))).collect(),
             policy,
             tasks: Vec::new(),
-            quotas: vec![Quota::default(); groups],
+            quotas: vec![QuotaState::default(); groups],
             real_time: these(&policy.real_time),
             lightest_first: these(&policy.lightest_first),
             slices,
@@ -100,7 +100,7 @@ impl<'a> Shared<'a> {
             tree,
             outcome: SimulationOutcome {
                 groups: vec![Served::default(); groups],
-                waits: vec![Waits::default(); groups],
+                waits: vec![SimulatedWaits::default(); groups],
                 ..SimulationOutcome::default()
             },
             used_up: Vec::new(),

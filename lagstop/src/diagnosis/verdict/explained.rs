@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::Cause;
+use super::VerdictCause;
 use crate::{
     diagnosis::{CandidateClass, Finding, Limit, Rule, Severity, Subject, is_inside, noisy_neighbour, pinned},
     units,
@@ -31,19 +31,19 @@ const CAUSES: [Rule; 15] = [
 const SEVERAL: usize = 3;
 
 /// Findings that need action, the worst first, without those that another one explains.
-pub(super) fn causes(findings: &[Finding]) -> Vec<Cause> {
+pub(super) fn causes(findings: &[Finding]) -> Vec<VerdictCause> {
     let mut ranked: Vec<(Rank, &Finding)> =
         findings.iter().filter_map(|finding| Some((Rank::of(finding, findings)?, finding))).collect();
     // The order of a rule's findings stays: the worst came first.
     ranked.sort_by_key(|&(rank, _)| rank);
     let ranked: Vec<&Finding> = ranked.into_iter().map(|(_, finding)| finding).collect();
-    let mut causes: Vec<Cause> = Vec::new();
+    let mut causes: Vec<VerdictCause> = Vec::new();
     let (left_out, told): (Vec<&Finding>, Vec<&Finding>) =
         ranked.iter().partition(|finding| is_of_few(finding, &ranked));
     for finding in told {
         match causes.iter_mut().find(|cause| explains(cause, finding)) {
             Some(cause) => cause.take_in(finding),
-            None => causes.push(Cause::of(finding)),
+            None => causes.push(VerdictCause::of(finding)),
         }
     }
     for overload in left_out {
@@ -52,7 +52,7 @@ pub(super) fn causes(findings: &[Finding]) -> Vec<Cause> {
             cause.take_in(overload);
         }
     }
-    causes.iter_mut().for_each(Cause::tell_the_others);
+    causes.iter_mut().for_each(VerdictCause::tell_the_others);
     // One may have explained what another one was told early for.
     causes.sort_by_key(|cause| Reverse(cause.severity));
     causes
@@ -87,7 +87,7 @@ impl Rank {
         if rule == Rule::LagsCandidates && waiting_long(finding) < SEVERAL {
             (rule, among) = (Rule::NoisyNeighbour, Among::Few);
         } else if rule == Rule::LagsCandidates {
-            let cause = Cause::of(finding);
+            let cause = VerdictCause::of(finding);
             let competitors = all.iter().filter(|other| is_competitor(other) && explains(&cause, other));
             let worst = competitors.map(|other| other.severity).max();
             if let Some(worst) = worst.filter(|worst| *worst > severity) {
@@ -128,7 +128,7 @@ fn is_of_few(finding: &Finding, all: &[&Finding]) -> bool {
     others >= count("filling") && 2.0 * victims as f64 >= others
 }
 
-impl Cause {
+impl VerdictCause {
     /// Counts `finding` as explained.
     fn take_in(&mut self, finding: &Finding) {
         self.explains.push((finding.rule, finding.subject.clone()));
@@ -159,7 +159,7 @@ impl Cause {
 }
 
 /// Does `cause` explain `finding`?
-fn explains(cause: &Cause, finding: &Finding) -> bool {
+fn explains(cause: &VerdictCause, finding: &Finding) -> bool {
     let is_same = cause.subject == finding.subject;
     let same_culprits = share_culprits(cause, finding);
     match (cause.rule, finding.rule) {
@@ -220,7 +220,7 @@ fn explains(cause: &Cause, finding: &Finding) -> bool {
 }
 
 /// Is anybody to blame for both?
-fn share_culprits(cause: &Cause, finding: &Finding) -> bool {
+fn share_culprits(cause: &VerdictCause, finding: &Finding) -> bool {
     cause.culprits.iter().any(|culprit| finding.culprits.contains(culprit))
 }
 
@@ -232,7 +232,7 @@ pub(super) fn is_of_set(finding: &Finding) -> bool {
 /// Does the neighbour take more than its share? `None` if unknown.
 fn takes_too_much(finding: &Finding) -> Option<bool> {
     let takes = finding.measured.iter().find(|figure| figure.name == noisy_neighbour::figures::takes.name);
-    let limit = finding.threshold.iter().find(|limit| Limit::by_name(limit.name) == Some(Limit::neighbour_takes));
+    let limit = finding.threshold.iter().find(|limit| limit.name == Limit::neighbour_takes.name());
     let limit = limit.map_or(f64::INFINITY, |limit| limit.value.as_f64());
     takes.and_then(|figure| figure.value).map(|takes| takes.as_f64() >= limit)
 }
@@ -243,7 +243,7 @@ fn waiting_long(finding: &Finding) -> usize {
 }
 
 /// Is the finding about a cgroup inside of the one that the cause is about?
-fn is_of_one_inside(cause: &Cause, finding: &Finding) -> bool {
+fn is_of_one_inside(cause: &VerdictCause, finding: &Finding) -> bool {
     is_in(&finding.subject, &cause.subject)
 }
 
@@ -302,7 +302,7 @@ mod tests {
     }
 
     fn is_explained(victim: &str, culprit: &str, takes: f64) -> bool {
-        explains(&Cause::of(&short_behind_long()), &noisy(victim, culprit, takes))
+        explains(&VerdictCause::of(&short_behind_long()), &noisy(victim, culprit, takes))
     }
 
     #[test]

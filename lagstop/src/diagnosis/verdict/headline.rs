@@ -1,6 +1,6 @@
 //! What to say where no cause was found.
 
-use super::{Cause, Verdict};
+use super::{Verdict, VerdictCause};
 use crate::{
     diagnosis::{Finding, Observations, Rule, Severity, Thresholds, overload, utilisation},
     model::{Distribution, Measure},
@@ -52,7 +52,7 @@ fn unexplained(observations: &Observations, findings: &[Finding], thresholds: &T
     } else {
         return None;
     };
-    let cause = Cause { says: told.clone(), ..Cause::of(finding) };
+    let cause = VerdictCause { says: told.clone(), ..VerdictCause::of(finding) };
     Some(Verdict {
         severity: Severity::Info,
         headline: told,

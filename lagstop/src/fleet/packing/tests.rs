@@ -2,14 +2,14 @@ use super::*;
 use crate::random::Random;
 
 /// 40 nodes of 8 CPUs with 2 to 12 cgroups per CPU; waits are so many ms as there are cgroups per CPU, and more beyond 8.
-fn fleet(steps: usize) -> Vec<Point> {
-    let mut points: Vec<Point> = (0..40 * steps)
+fn fleet(steps: usize) -> Vec<NodeStep> {
+    let mut points: Vec<NodeStep> = (0..40 * steps)
         .map(|n| {
             let (node, step) = (n % 40, n / 40);
             let density = 2.0 + 10.0 * node as f64 / 39.0;
             let overhead = 0.01 * density;
             let wait = (density + 4.0 * (density - 8.0).max(0.0)) / 1e3;
-            Point {
+            NodeStep {
                 node,
                 step,
                 cpus: 8.0,
@@ -24,12 +24,12 @@ fn fleet(steps: usize) -> Vec<Point> {
     points
 }
 
-fn find(points: &[Point], limits: &PackingLimits) -> Result<Packing, NoPacking> {
+fn find(points: &[NodeStep], limits: &PackingLimits) -> Result<Packing, NoPacking> {
     found(points, 40, 8, 12, limits)
 }
 
 fn found(
-    points: &[Point],
+    points: &[NodeStep],
     nodes: usize,
     steps: usize,
     count: usize,
@@ -87,7 +87,7 @@ fn without_waits_nothing_is_said() {
 #[test]
 fn waits_that_do_not_grow_are_said() {
     let mut points = fleet(8);
-    let says = |points: &[Point]| {
+    let says = |points: &[NodeStep]| {
         let packing = find(points, &PackingLimits::default()).unwrap();
         packing.assumptions.iter().any(|it| it.contains("not longer on denser nodes"))
     };
@@ -136,7 +136,7 @@ impl Truth<'_> {
     }
 
     /// What a server would say: waits with a tenth of noise.
-    fn points(&self, steps: usize, seed: u64) -> Vec<Point> {
+    fn points(&self, steps: usize, seed: u64) -> Vec<NodeStep> {
         let mut random = Random::new(seed, 1);
         let densities = self.densities(steps, seed);
         let mut points = Vec::new();
@@ -144,7 +144,7 @@ impl Truth<'_> {
             for (step, density) in of_node.iter().enumerate() {
                 let wait = Some((density / 4.0).exp() / 1e3 * (0.9 + 0.2 * random.unit()));
                 let (active, overhead) = (8.0 * density, 0.002 * density);
-                points.push(Point { node, step, cpus: 8.0, active, overhead, utilisation: 0.02 * density, wait });
+                points.push(NodeStep { node, step, cpus: 8.0, active, overhead, utilisation: 0.02 * density, wait });
             }
         }
         points.sort_by(|a, b| a.density().total_cmp(&b.density()));
@@ -169,7 +169,7 @@ impl Truth<'_> {
     }
 }
 
-fn says(truth: &Truth<'_>, seed: u64) -> Packed {
+fn says(truth: &Truth<'_>, seed: u64) -> PackedFleet {
     let points = truth.points(168, seed);
     *found(&points, truth.means.len(), 168, 24, &PackingLimits::default()).unwrap().measured().unwrap()
 }

@@ -54,7 +54,7 @@ fn recorded(kernel: &str) -> Recorded {
 }
 
 fn ways(facts: &Facts) -> BTreeMap<String, Option<String>> {
-    let plan = Plan::from_facts(facts, &Wishes::default()).unwrap();
+    let plan = AttachPlan::from_facts(facts, &Wishes::default()).unwrap();
     let way = |measure: Measure| (measure.name().to_owned(), plan.way(measure).map(|way| way.name.to_owned()));
     Measure::ALL.map(way).into()
 }
@@ -104,7 +104,7 @@ fn before_anything_is_tried_only_what_was_refused_there_is_planned_otherwise() {
     for (kernel, ..) in EXPECTED {
         let Recorded { used, mut facts } = recorded(kernel);
         let refused = std::mem::take(&mut facts.refused);
-        let plan = Plan::from_facts(&facts, &Wishes::default()).unwrap();
+        let plan = AttachPlan::from_facts(&facts, &Wishes::default()).unwrap();
         for measure in Measure::ALL.into_iter().filter(|measure| used.contains_key(measure.name())) {
             let planned = plan.way(measure).unwrap();
             let mut needed = planned.probes.iter().filter(|probe| !probe.is_optional);

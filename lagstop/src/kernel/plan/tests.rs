@@ -33,8 +33,8 @@ fn facts(release: &str) -> Facts {
     facts
 }
 
-fn plan(facts: &Facts) -> Plan {
-    Plan::from_facts(facts, &Wishes::default()).unwrap()
+fn plan(facts: &Facts) -> AttachPlan {
+    AttachPlan::from_facts(facts, &Wishes::default()).unwrap()
 }
 
 fn way(facts: &Facts, measure: Measure) -> Option<&'static str> {
@@ -148,10 +148,10 @@ fn wishes_are_kept() {
     let mut wishes = Wishes::default();
     wishes.set(Measure::Pick, Wish::Off);
     wishes.set(Measure::Accept, Wish::Way("syscalls"));
-    let plan = Plan::from_facts(&facts, &wishes).unwrap();
+    let plan = AttachPlan::from_facts(&facts, &wishes).unwrap();
     assert_eq!(plan.way(Measure::Accept).unwrap().name, "syscalls");
     assert!(!plan.uses(Measure::Pick) && plan.uses(Measure::TcpState));
-    let light = Plan::from_facts(&facts, &Wishes::light()).unwrap();
+    let light = AttachPlan::from_facts(&facts, &Wishes::light()).unwrap();
     let used: Vec<At> = light.probes().map(|probe| probe.at).collect();
     assert_eq!(used, [At::Tracepoint("sched_process_free"), At::Tracepoint("sched_switch")]);
     assert!(light.uses(Measure::RunqWait) && !light.uses(Measure::Blame));
@@ -167,15 +167,15 @@ fn waits_are_taken_by_the_clock_where_the_kernel_does_not_keep_them() {
 
 #[test]
 fn what_cannot_work_says_what_to_do() {
-    let error = |facts: &Facts| Plan::from_facts(facts, &Wishes::default()).unwrap_err().to_string();
+    let error = |facts: &Facts| AttachPlan::from_facts(facts, &Wishes::default()).unwrap_err().to_string();
     let mut old = facts("5.4.0-150-generic");
     assert!(error(&old).contains("5.10"));
     old.release = "5.10.0".to_owned();
-    assert!(Plan::from_facts(&old, &Wishes::default()).is_ok());
+    assert!(AttachPlan::from_facts(&old, &Wishes::default()).is_ok());
     let mut unprivileged = facts("6.18.0");
     unprivileged.capabilities = Capabilities::NONE.with(Capability::DacReadSearch);
     assert!(error(&unprivileged).contains("CAP_BPF and CAP_PERFMON") && error(&unprivileged).contains("setcap"));
-    assert!(Plan::ignoring_privileges(&unprivileged, &Wishes::default()).is_ok());
+    assert!(AttachPlan::ignoring_privileges(&unprivileged, &Wishes::default()).is_ok());
     let mut namespaced = facts("6.18.0");
     namespaced.in_host_user_namespace = Answer::Known(false);
     assert!(error(&namespaced).contains("user namespace"));
@@ -187,7 +187,7 @@ fn what_cannot_work_says_what_to_do() {
     assert!(error(&no_switch).contains("sched_switch"));
     let mut no_start_of_stints = facts("6.18.0");
     no_start_of_stints.missing_fields = vec!["task_prev_sum_exec_runtime".to_owned()];
-    assert!(Plan::from_facts(&no_start_of_stints, &Wishes::default()).is_ok());
+    assert!(AttachPlan::from_facts(&no_start_of_stints, &Wishes::default()).is_ok());
     let mut no_group = facts("6.18.0");
     no_group.missing_fields = vec!["task_group".to_owned()];
     assert!(error(&no_group).contains("task_group"));

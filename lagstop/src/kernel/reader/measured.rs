@@ -1,6 +1,6 @@
 //! What the plan lets be measured.
 
-use crate::{kernel::plan::Plan, model::Measure};
+use crate::{kernel::plan::AttachPlan, model::Measure};
 
 /// Which figures mean something; the others are `None`.
 #[derive(Clone, Copy)]
@@ -16,7 +16,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    pub(super) fn by(plan: &Plan) -> Self {
+    pub(super) fn by(plan: &AttachPlan) -> Self {
         Self {
             pick: plan.uses(Measure::SwitchCost),
             swap: plan.sees_exits(),

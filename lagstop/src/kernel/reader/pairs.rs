@@ -28,13 +28,13 @@ struct Known {
 
 /// Behind whom each cgroup has waited since the last reading.
 #[derive(Debug, Default)]
-pub(super) struct Behind {
+pub(super) struct PairWaits {
     /// Ascending, and beside each what it waited for.
     victims: Vec<CgroupId>,
     waits: Vec<WaitBehind>,
 }
 
-impl Behind {
+impl PairWaits {
     fn collect(pairs: impl Iterator<Item = (CgroupId, WaitBehind)>) -> Self {
         let mut all: Vec<(CgroupId, WaitBehind)> = pairs.collect();
         all.sort_unstable_by_key(|(victim, one)| (*victim, one.id));
@@ -59,11 +59,11 @@ pub(super) struct Pairs {
 
 impl Pairs {
     /// Reads the table, and takes out what does not grow any more. Gives behind whom each cgroup has waited since the last reading.
-    pub(super) fn read(&mut self, map: &Map) -> Result<Behind, KernelError> {
+    pub(super) fn read(&mut self, map: &Map) -> Result<PairWaits, KernelError> {
         let pairs = map.read_hash::<Pair, u64>(MAX_PAIRS)?;
         let out = self.update(&pairs);
         let grown = self.known.iter().filter(|(_, known)| known.growth_ns > 0);
-        let behind = Behind::collect(grown.map(|(pair, known)| {
+        let behind = PairWaits::collect(grown.map(|(pair, known)| {
             (CgroupId(pair.victim), WaitBehind { id: CgroupId(pair.culprit), wait_ns: Nanos(known.growth_ns) })
         }));
         for pair in out {
@@ -119,7 +119,7 @@ mod tests {
     fn each_has_what_it_waited_for_and_no_more() {
         let wait = |id| WaitBehind { id: CgroupId(id), wait_ns: Nanos(id) };
         let behind =
-            Behind::collect([(7, 3), (2, 9), (7, 1)].map(|(victim, id)| (CgroupId(victim), wait(id))).into_iter());
+            PairWaits::collect([(7, 3), (2, 9), (7, 1)].map(|(victim, id)| (CgroupId(victim), wait(id))).into_iter());
         let of = |victim| behind.of(CgroupId(victim)).to_vec();
         assert_eq!(
             [of(1), of(2), of(5), of(7), of(8)],

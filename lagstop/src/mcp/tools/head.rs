@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    diagnosis::{Cause, Report, Span, Verdict},
+    diagnosis::{Report, Span, Verdict, VerdictCause},
     mcp::{names::NOTICE, seen::Seen},
     model::HostNow,
 };
@@ -64,7 +64,7 @@ pub(super) fn headline(seen: &Seen, report: &Report) -> String {
     let verdict = &report.verdict;
     let mut lines = vec![verdict.headline.clone()];
     lines.extend(verdict.next.iter().map(|advice| format!("Next: {}", advice.text)));
-    lines.extend(verdict.beneath().iter().map(|Cause { says, .. }| format!("Also: {says}")));
+    lines.extend(verdict.beneath().iter().map(|VerdictCause { says, .. }| format!("Also: {says}")));
     lines.push(about(seen));
     lines.join("\n")
 }

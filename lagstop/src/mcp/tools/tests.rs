@@ -40,7 +40,7 @@ async fn asked(shelf: &Arc<Shelf>, tool: &str, arguments: Value) -> Result<Answe
 fn questions(one: &str, other: &str) -> Vec<(&'static str, Value)> {
     let mut all = vec![
         ("recordings", json!({})),
-        ("compare", json!({"before": one, "after": other, "limit": 50})),
+        ("diff", json!({"before": one, "after": other, "limit": 50})),
         ("overview", json!({"recording": one})),
         ("overview", json!({"recording": one, "limit": 50})),
         ("diagnose", json!({"recording": one, "limit": 50})),

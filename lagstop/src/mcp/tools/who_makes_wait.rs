@@ -13,7 +13,7 @@ use super::{
     head::{Head, about},
 };
 use crate::{
-    diagnosis::{Wait, WaitCause},
+    diagnosis::{Blamed, Wait},
     mcp::{
         answer::{Answer, List, bounded, limit},
         seen::Seen,
@@ -132,10 +132,9 @@ impl<'s> Waits<'s> {
         let all = &seen.whole.cgroups;
         let mut waits: Vec<Wait> = all.iter().filter_map(Wait::parts).flatten().collect();
         Wait::sort(&mut waits);
-        let culprit = |wait: &Wait| if let WaitCause::Behind(id) = wait.cause { Some(id) } else { None };
         let mut by_culprit: BTreeMap<CgroupId, (Nanos, usize)> = BTreeMap::new();
         for wait in &waits {
-            if let Some((time, victims)) = culprit(wait).map(|id| by_culprit.entry(id).or_default()) {
+            if let Some((time, victims)) = wait.blamed.culprit().map(|id| by_culprit.entry(id).or_default()) {
                 *time = time.saturating_add(wait.time);
                 *victims += 1;
             }
@@ -143,7 +142,9 @@ impl<'s> Waits<'s> {
         let mut culprits: Vec<_> = by_culprit.into_iter().map(|(id, (time, victims))| (id, time, victims)).collect();
         culprits.sort_by_key(|&(id, time, _)| (Reverse(time), id));
         let makes_wait = match of {
-            Some(of) => waits.iter().filter(|wait| culprit(wait).is_some_and(|id| of.contains(&id))).copied().collect(),
+            Some(of) => {
+                waits.iter().filter(|wait| wait.blamed.culprit().is_some_and(|id| of.contains(&id))).copied().collect()
+            }
             None => Vec::new(),
         };
         if let Some(of) = of {
@@ -166,8 +167,8 @@ impl<'s> Waits<'s> {
     fn shown(&self, waits: &[Wait]) -> impl Iterator<Item = WaitPart> {
         waits.iter().map(|wait| WaitPart {
             victim: self.who(wait.victim),
-            culprit: if let WaitCause::Behind(id) = wait.cause { Some(self.who(id)) } else { None },
-            cause: wait.cause.label(),
+            culprit: wait.blamed.culprit().map(|id| self.who(id)),
+            cause: wait.blamed.label(),
             waiting: wait.time.cores(self.duration).0,
             share: wait.share,
         })
@@ -183,7 +184,7 @@ impl<'s> Waits<'s> {
 
     /// The longest waits behind others, or else the longest, in a sentence each.
     fn text(&self, seen: &Seen) -> String {
-        let is_behind = |wait: &&Wait| matches!(wait.cause, WaitCause::Behind(_));
+        let is_behind = |wait: &&Wait| wait.blamed.culprit().is_some();
         let worst = |waits: &[Wait]| waits.iter().find(is_behind).or(waits.first()).map(|wait| self.say(wait));
         let mut lines: Vec<String> = match (&self.missing, worst(&self.waits)) {
             (Some(why), _) => vec![format!("Causes of waits are n/a: {why}.")],
@@ -200,9 +201,9 @@ impl<'s> Waits<'s> {
             let Who { name, path, .. } = self.who(id);
             [path, name].into_iter().find(|name| !name.is_empty()).unwrap_or_else(|| format!("cgroup {}", id.0))
         };
-        let cause = match wait.cause {
-            WaitCause::Behind(id) => format!("behind {}", called(id)),
-            other => format!("with this cause: {}", other.label().unwrap_or_default().trim_matches(['(', ')'])),
+        let cause = match wait.blamed {
+            Blamed::Cgroup(id) => format!("behind {}", called(id)),
+            Blamed::Cause(cause) => format!("with this cause: {}", cause.label().trim_matches(['(', ')'])),
         };
         let waiting = Unit::Tasks.show(wait.time.cores(self.duration).0);
         let share = percent(wait.share);

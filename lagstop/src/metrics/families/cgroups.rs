@@ -4,7 +4,7 @@ use super::{
     Family, Kind, Of,
     samples::{INVOLUNTARY, PICK, SWAP, VOLUNTARY, Value, cgroups, counted, each, seconds},
 };
-use crate::model::{Nanos, Totals};
+use crate::model::{Derived, Nanos, Totals, WaitCause};
 
 pub(super) const CGROUP: &[&str] = &["cgroup", "unit", "namespace", "pod", "container"];
 const CGROUP_PHASE: &[&str] = &["cgroup", "unit", "namespace", "pod", "container", "phase"];
@@ -58,16 +58,10 @@ pub(super) static CGROUP_FAMILIES: &[Family] = &[
         source: "`behind`: tasks of other cgroups ran; `self`: its own tasks ran; `kernel`: kernel threads ran; `idle`: the CPU was still idle, and about to run the task; `throttled`: the quota was used up; `elsewhere`: on another CPU, before the task was migrated; `unknown`: unattributed",
         of: Of::MetricsSnapshot(|snapshot| {
             each(snapshot, |cgroup| {
-                let wait = |of: fn(&Totals) -> Option<Nanos>| cgroup.totals.as_ref().and_then(of).and_then(seconds);
-                [
-                    (("cause", "behind"), wait(|totals| totals.wait_behind_ns)),
-                    (("cause", "self"), wait(|totals| totals.wait_self_ns)),
-                    (("cause", "kernel"), wait(|totals| totals.wait_kernel_ns)),
-                    (("cause", "idle"), wait(|totals| totals.wait_idle_ns)),
-                    (("cause", "throttled"), wait(|totals| totals.wait_throttled_ns)),
-                    (("cause", "elsewhere"), wait(|totals| totals.wait_elsewhere_ns)),
-                    (("cause", "unknown"), wait(|totals| totals.wait_unknown_ns)),
-                ]
+                WaitCause::ALL.map(|cause| {
+                    let time = cgroup.totals.as_ref().and_then(|totals| cause.of(totals));
+                    (("cause", cause.name()), time.and_then(seconds))
+                })
             })
         }),
     },
@@ -93,7 +87,7 @@ pub(super) static CGROUP_FAMILIES: &[Family] = &[
         name: "lagstop_cgroup_load_credit_tasks",
         kind: Kind::Gauge,
         labels: CGROUP,
-        help: "Load Credit: moving average of its runnable tasks over several seconds",
+        help: Derived::LOAD_CREDIT.meaning,
         source: "exponential moving average of (CPU time + run-queue wait) / duration, time constant `--load-credit-time`; decays while it is idle. For `other`: Σ of its cgroups that ran",
         of: Of::MetricsSnapshot(|snapshot| {
             cgroups(snapshot, |cgroup| cgroup.load_credit.filter(|it| it.is_finite()).map(Value::Real))

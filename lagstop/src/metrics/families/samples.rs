@@ -7,7 +7,6 @@ use crate::{
     model::{Counter, CounterUnit, Host, Nanos},
 };
 
-/// Samples of a metric.
 pub(in crate::metrics) type Samples<'s> = Box<dyn Iterator<Item = Sample<'s>> + 's>;
 
 /// One series of a metric now.

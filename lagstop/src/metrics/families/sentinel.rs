@@ -6,7 +6,7 @@ use super::{
     Family, Kind, Of,
     samples::{Value, host, parts},
 };
-use crate::{metrics::Labels, source::Watched};
+use crate::{metrics::Labels, source::SentinelState};
 
 pub(super) static SENTINEL: &[Family] = &[
     Family {
@@ -26,8 +26,9 @@ pub(super) static SENTINEL: &[Family] = &[
         help: "Time in which programs were attached (measuring), and in which only files were watched (watching)",
         source: "from one look at the files to the next",
         of: Of::MetricsSnapshot(|snapshot| {
-            let time =
-                |of: fn(&Watched) -> Duration| snapshot.sentinel.as_ref().map(|it| Value::Real(of(it).as_secs_f64()));
+            let time = |of: fn(&SentinelState) -> Duration| {
+                snapshot.sentinel.as_ref().map(|it| Value::Real(of(it).as_secs_f64()))
+            };
             parts(
                 Labels::NONE,
                 [

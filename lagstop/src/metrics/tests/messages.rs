@@ -47,7 +47,7 @@ fn messages_say_what_the_text_says() {
     let everything = everything();
     let text = openmetrics(&everything);
     let mut samples = BTreeMap::new();
-    for family in decode(&bytes(Format::Protobuf, &everything)) {
+    for family in decode(&bytes(Exposition::Protobuf, &everything)) {
         let name = family.name.unwrap();
         for metric in family.metric {
             let labels: BTreeMap<String, String> =

@@ -1,4 +1,4 @@
-//! The cgroups of an interval, with one column for each metric.
+//! The cgroups of an interval, with one column for each figure.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -10,7 +10,9 @@ use serde::{
 };
 
 use super::{Named, UnpackError, behind, column::Column, shape};
-use crate::model::{Cgroup, CgroupId, Distribution, FileCounters, Nanos, Tasks, Totals, WaitBehind, bounded};
+use crate::model::{
+    Cgroup, CgroupId, Distribution, FileCounters, Nanos, Tasks, Totals, WaitBehind, WaitCause, bounded,
+};
 
 const IDS: &str = "id";
 const LOAD: &str = "runnable_load";
@@ -187,15 +189,8 @@ impl Columns {
 
 /// What the other causes leave of all waits.
 fn rest_of_waits(totals: &Totals) -> Option<Nanos> {
-    let others = [
-        totals.wait_self_ns,
-        totals.wait_kernel_ns,
-        totals.wait_idle_ns,
-        totals.wait_throttled_ns,
-        totals.wait_elsewhere_ns,
-        totals.wait_unknown_ns,
-    ];
-    others.into_iter().try_fold(totals.runq_wait_ns?.0, |rest, cause| rest.checked_sub(cause?.0)).map(Nanos)
+    let mut others = WaitCause::ALL.into_iter().filter(|cause| *cause != WaitCause::OtherCgroups);
+    others.try_fold(totals.runq_wait_ns?.0, |rest, cause| rest.checked_sub(cause.of(totals)?.0)).map(Nanos)
 }
 
 impl JsonSchema for Columns {

@@ -4,12 +4,12 @@ use super::cells::Cells;
 use crate::{
     diff::{Change, ChangeVerdict, Diff, Lone, Recorded},
     display::{pad, pad_left, short_name, width},
-    report::page::{Colour, Options, Page, clean},
+    report::page::{Colour, Page, PageOptions, clean},
     units::Unit,
 };
 
 /// The comparison for a terminal.
-pub fn render(comparison: &Diff, options: Options) -> String {
+pub fn render(comparison: &Diff, options: PageOptions) -> String {
     let mut page = Page::new(options);
     page.text("", if comparison.is_worse() { Colour::Yellow } else { Colour::Bold }, &comparison.verdict());
     let worth = |of: fn(&Change) -> Option<f64>| worth(comparison.host.iter().filter_map(of));
@@ -58,7 +58,7 @@ fn worth(effective: impl Iterator<Item = f64> + Clone) -> String {
     match [least, most].map(|effective| format!("{effective:.0}")) {
         _ if least > most => String::new(),
         [least, most] if least == most => format!("; effective sample size {least}"),
-        [least, most] => format!("; effective sample size {least} to {most}, by metric"),
+        [least, most] => format!("; effective sample size {least} to {most}, by figure"),
     }
 }
 

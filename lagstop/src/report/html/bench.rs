@@ -7,7 +7,7 @@ use super::{
     charts::{Area, Drawn, HEIGHT, INK, SERIES, axes, font, picture, room_above},
 };
 use crate::{
-    bench::{Bench, Point},
+    bench::{Bench, BenchRun},
     model::Nanos,
     report::bench::{missing, policy, table, verdict},
 };
@@ -82,13 +82,13 @@ pub fn render_bench(bench: &Bench) -> String {
 }
 
 /// A figure against density: the median of its runs, a line for each policy.
-fn lines(bench: &Bench, name: &str, figure: impl Fn(&Point) -> Option<f64>) -> Vec<Line> {
+fn lines(bench: &Bench, name: &str, figure: impl Fn(&BenchRun) -> Option<f64>) -> Vec<Line> {
     let mut policies: Vec<&str> = bench.points.iter().map(policy).collect();
     policies.sort_unstable();
     policies.dedup();
     let is_one = policies.len() < 2;
     let line = |tried: &str| {
-        let runs: Vec<&Point> = bench.points.iter().filter(|point| policy(point) == tried).collect();
+        let runs: Vec<&BenchRun> = bench.points.iter().filter(|point| policy(point) == tried).collect();
         let mut densities: Vec<u32> = runs.iter().map(|point| point.density).collect();
         densities.sort_unstable();
         densities.dedup();
@@ -125,7 +125,7 @@ fn by_density(area: &Area<'_>, unit: &str, lines: &[Line]) -> Drawn {
 }
 
 fn distributions(area: &Area<'_>, bench: &Bench) -> Drawn {
-    let mut points: Vec<&Point> = bench.points.iter().filter(|point| point.round == 0).collect();
+    let mut points: Vec<&BenchRun> = bench.points.iter().filter(|point| point.round == 0).collect();
     points.sort_by_key(|point| point.density);
     // The first, the last, and some in between.
     let stride = points.len().div_ceil(DISTRIBUTIONS).max(1);
@@ -196,7 +196,7 @@ mod tests {
     fn of_several_rounds_the_median_is_drawn() {
         let mut bench = example();
         for throughput in [100.0, 11.0] {
-            bench.points.push(Point { throughput, ..bench.points[0].clone() });
+            bench.points.push(BenchRun { throughput, ..bench.points[0].clone() });
         }
         let drawn = |bench: &Bench| lines(bench, "in time", |point| Some(point.throughput));
         assert_eq!(drawn(&bench), [("in time".to_owned(), vec![(1.0, 11.0), (9.0, 9.0)])]);

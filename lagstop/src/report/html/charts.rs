@@ -7,7 +7,10 @@ use plotters::{
     prelude::*,
 };
 
-use crate::diagnosis::{CandidateClass, Moment, Pictures};
+use crate::{
+    diagnosis::{CandidateClass, HistoryPiece, Pictures},
+    model::Derived,
+};
 
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(super) type Drawn = Result<(), Box<dyn Error>>;
@@ -91,7 +94,7 @@ pub(super) fn all(pictures: &Pictures) -> Vec<(&'static str, Cow<'static, str>, 
     candidates
         .into_iter()
         .filter(|(has_enough, ..)| *has_enough)
-        // A picture that cannot be drawn is omitted. Its metrics are in the findings.
+        // A picture that cannot be drawn is omitted. Its figures are in the findings.
         .filter_map(|(_, heading, says, draw, height)| Some((heading, says, picture(draw, height)?)))
         .collect()
 }
@@ -132,7 +135,7 @@ where
 }
 
 /// A line chart over time: a moment's figure from its begin to its end.
-fn over_time(area: &Area<'_>, moments: &[Moment], unit: &str, lines: &[(RGBColor, Vec<Option<f64>>)]) -> Drawn {
+fn over_time(area: &Area<'_>, moments: &[HistoryPiece], unit: &str, lines: &[(RGBColor, Vec<Option<f64>>)]) -> Drawn {
     let highest = lines.iter().flat_map(|(_, values)| values).flatten().copied().fold(0.0, f64::max);
     let mut chart = ChartBuilder::on(area)
         .margin(8)
@@ -163,7 +166,7 @@ fn over_time(area: &Area<'_>, moments: &[Moment], unit: &str, lines: &[(RGBColor
     Ok(())
 }
 
-fn span(moments: &[Moment]) -> Range<f64> {
+fn span(moments: &[HistoryPiece]) -> Range<f64> {
     let begins = moments.first().map_or(0.0, |moment| moment.begins);
     let ends = moments.last().map_or(1.0, |moment| moment.begins + moment.duration);
     begins..ends.max(begins + 1e-3)
@@ -184,8 +187,8 @@ pub(super) fn short(value: f64) -> String {
     }
 }
 
-fn overhead(area: &Area<'_>, moments: &[Moment]) -> Drawn {
-    let series = |of: fn(&Moment) -> Option<f64>| moments.iter().map(of).collect::<Vec<_>>();
+fn overhead(area: &Area<'_>, moments: &[HistoryPiece]) -> Drawn {
+    let series = |of: fn(&HistoryPiece) -> Option<f64>| moments.iter().map(of).collect::<Vec<_>>();
     let parts = area.split_evenly((3, 1));
     let lines = [
         ("overhead, %", ORANGE, series(|moment| moment.sample.overhead().map(|share| share * 100.0))),
@@ -224,7 +227,7 @@ fn classes(area: &Area<'_>, pictures: &Pictures) -> Drawn {
         .x_label_area_size(40)
         .y_label_area_size(64)
         .build_cartesian_2d((LEAST..most(|it| it.0)).log_scale(), (LEAST..most(|it| it.1)).log_scale())?;
-    axes(&mut chart, "Load Credit, tasks", "wait per CPU time")?;
+    axes(&mut chart, "Load Credit, tasks", Derived::WAIT_PER_CPU.label)?;
     let dots = pictures.cgroups.iter().filter(|it| it.0.is_finite() && it.1.is_finite());
     chart.draw_series(dots.map(|&(credit, wait, class, waits_long)| {
         let colour = if class == CandidateClass::Light { BLUE } else { ORANGE };
@@ -257,7 +260,7 @@ fn waits(area: &Area<'_>, pictures: &Pictures) -> Drawn {
     Ok(())
 }
 
-fn cpus(area: &Area<'_>, moments: &[Moment]) -> Drawn {
+fn cpus(area: &Area<'_>, moments: &[HistoryPiece]) -> Drawn {
     let mut numbers: Vec<u32> = moments.iter().flat_map(|moment| moment.cpus.keys().copied()).collect();
     numbers.sort_unstable();
     numbers.dedup();
@@ -289,7 +292,7 @@ fn cpus(area: &Area<'_>, moments: &[Moment]) -> Drawn {
 }
 
 /// The listeners with the longest backlogs, the longest first.
-fn deepest(moments: &[Moment]) -> Vec<Address> {
+fn deepest(moments: &[HistoryPiece]) -> Vec<Address> {
     let mut listeners: Vec<_> =
         moments.iter().flat_map(|moment| moment.backlogs.iter()).map(|(&at, &most)| (at, most)).collect();
     listeners.sort_by_key(|&(at, most)| (at, std::cmp::Reverse(most)));
@@ -298,9 +301,9 @@ fn deepest(moments: &[Moment]) -> Vec<Address> {
     listeners.into_iter().take(SERIES.len()).map(|(at, _)| at).collect()
 }
 
-fn backlog(area: &Area<'_>, moments: &[Moment], listeners: &[Address]) -> Drawn {
+fn backlog(area: &Area<'_>, moments: &[HistoryPiece], listeners: &[Address]) -> Drawn {
     let line = |(at, colour): (&Address, RGBColor)| {
-        let of = |moment: &Moment| Some(moment.backlogs.get(at).copied().unwrap_or_default() as f64);
+        let of = |moment: &HistoryPiece| Some(moment.backlogs.get(at).copied().unwrap_or_default() as f64);
         (colour, moments.iter().map(of).collect())
     };
     let lines: Vec<(RGBColor, Vec<Option<f64>>)> = listeners.iter().zip(SERIES).map(line).collect();

@@ -7,7 +7,7 @@ use super::{
     charts::{Area, Drawn, HEIGHT, INK, SERIES, axes, font, picture, room_above},
 };
 use crate::{
-    fleet::{Bin, Knee, Packing, Point},
+    fleet::{Bin, Knee, NodeStep, Packing},
     report::fleet::{FleetReport, HEADINGS, doubts, headline, knees, limits, tables, utilisation, verdict},
 };
 
@@ -32,8 +32,8 @@ pub fn render_fleet(report: &FleetReport<'_>) -> String {
     let points = &analysis.points;
     let overhead_knee = density.and_then(|density| density.overhead_knee);
     let wait_knee = density.and_then(|density| density.wait_knee);
-    let share = |point: &Point| Some(point.overhead * 100.0);
-    let ms = |point: &Point| point.wait.map(|wait| wait * 1e3);
+    let share = |point: &NodeStep| Some(point.overhead * 100.0);
+    let ms = |point: &NodeStep| point.wait.map(|wait| wait * 1e3);
     let candidates: [Candidate<'_>; 5] = [
         (
             hours.len() > 1,
@@ -144,8 +144,8 @@ fn over_time(area: &Area<'_>, hours: &[(f64, f64)]) -> Drawn {
 
 fn against_density(
     area: &Area<'_>,
-    points: &[Point],
-    of_point: &dyn Fn(&Point) -> Option<f64>,
+    points: &[NodeStep],
+    of_point: &dyn Fn(&NodeStep) -> Option<f64>,
     bins: &[Bin],
     of_bin: &dyn Fn(&Bin) -> Option<f64>,
     knee: Option<&Knee>,
@@ -171,7 +171,7 @@ fn against_density(
     Ok(())
 }
 
-fn utilisations(area: &Area<'_>, points: &[Point]) -> Drawn {
+fn utilisations(area: &Area<'_>, points: &[NodeStep]) -> Drawn {
     let percent = |share: f64| (share * 100.0).clamp(0.0, 100.0);
     let mut chart = ChartBuilder::on(area)
         .margin(8)
@@ -218,11 +218,11 @@ fn packed(area: &Area<'_>, bins: &[Bin], packing: &Packing) -> Drawn {
 mod tests {
     use super::*;
     use crate::{
-        fleet::{NodeMetric, Table, fixture},
+        fleet::{NodeMetric, NodeTable, fixture},
         report::fleet::tests::{gathered, with},
     };
 
-    fn page(table: Table) -> String {
+    fn page(table: NodeTable) -> String {
         with(&gathered(table), render_fleet)
     }
 
@@ -243,7 +243,7 @@ mod tests {
         let equal = page(fixture::equal(8));
         assert_eq!(equal.matches("<svg").count(), 4);
         assert!(equal.contains("not enough spread"));
-        let nothing = page(Table::new(fixture::window()));
+        let nothing = page(NodeTable::new(fixture::window()));
         assert!(!nothing.contains("<svg") && nothing.ends_with("</html>\n") && !nothing.contains("NaN"));
     }
 }

@@ -62,7 +62,7 @@ fn a_report_reads_like_this() {
       "summary": [
         {
           "name": "overhead",
-          "label": "scheduling overhead",
+          "label": "overhead",
           "value": 0.00010404,
           "unit": "share",
           "note": "of all CPU time"

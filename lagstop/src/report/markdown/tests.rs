@@ -28,7 +28,7 @@ fn an_overloaded_host_is_a_ticket() {
 
     | | | |
     | --- | ---: | --- |
-    | scheduling overhead | 10.6 % | of all CPU time |
+    | overhead | 10.6 % | of all CPU time |
     | mean switch cost | 13.0 µs |  |
     | switches | 32.0 k/s |  |
     | CPU utilisation | 60.0 % |  |
@@ -43,7 +43,7 @@ fn an_overloaded_host_is_a_ticket() {
 
     | | | |
     | --- | ---: | --- |
-    | scheduling overhead | 10.6 % | of all CPU time |
+    | overhead | 10.6 % | of all CPU time |
     | mean switch cost | 13.0 µs | pick + swap, per switch |
     | switches | 32.0 k/s | 8000/s per CPU |
     | scheduler calls without a switch | 0.2 % | included in the overhead |
@@ -226,9 +226,9 @@ fn an_overloaded_host_is_a_ticket() {
     | wait behind other cgroups | n/a | not measured by the lagstop that made the recording |
     | wait behind own threads | n/a | not measured by the lagstop that made the recording |
     | wait behind kernel threads | n/a | not measured by the lagstop that made the recording |
+    | wait while the CPU was idle | n/a | not measured by the lagstop that made the recording |
     | wait while throttled | n/a | not measured by the lagstop that made the recording |
     | wait before a migration | n/a | not measured by the lagstop that made the recording |
-    | wait while the CPU was idle | n/a | not measured by the lagstop that made the recording |
     | unattributed wait | n/a | not measured by the lagstop that made the recording |
     | taken by a hypervisor | 0 % | of all CPU time |
 

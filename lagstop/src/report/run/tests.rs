@@ -2,16 +2,16 @@ use super::*;
 use crate::{
     host::{HostMoment, SeenWork},
     model::CgroupId,
-    run::{CrowdedOut, Crowder, Known, Limits, Status, Waits, Work, judge},
+    run::{CommandStatus, CommandWaits, CrowdedOut, Crowder, EndedRun, Limits, Work, judge},
 };
 
 const MS: u64 = 1_000_000;
 
-fn behind(path: &str, ms: u64, threads: &[&str]) -> Behind {
+fn behind(path: &str, ms: u64, threads: &[&str]) -> WaitedBehind {
     let threads = threads.iter().map(|&name| name.to_owned()).collect();
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     let name = if name.is_empty() { path } else { name };
-    Behind { id: CgroupId(5), path: path.into(), name: name.into(), wait_ns: Nanos(ms * MS), threads }
+    WaitedBehind { id: CgroupId(5), path: path.into(), name: name.into(), wait_ns: Nanos(ms * MS), threads }
 }
 
 fn host(steal: u64) -> HostMoment {
@@ -19,19 +19,19 @@ fn host(steal: u64) -> HostMoment {
 }
 
 /// That waited so long behind others and behind itself, in milliseconds.
-fn run(number: u32, others: u64, itself: u64, whom: Vec<Behind>) -> Run {
+fn run(number: u32, others: u64, itself: u64, whom: Vec<WaitedBehind>) -> Run {
     crowded(number, others, itself, 0, whom)
 }
 
 /// The same, of which it was crowded out for so long.
-fn crowded(number: u32, others: u64, itself: u64, crowded_out: u64, whom: Vec<Behind>) -> Run {
-    let waits = Waits {
+fn crowded(number: u32, others: u64, itself: u64, crowded_out: u64, whom: Vec<WaitedBehind>) -> Run {
+    let waits = CommandWaits {
         count: 100,
         total_ns: Nanos((others + itself) * MS),
         p99_ns: Some(Nanos(14 * MS)),
         behind_others_ns: Nanos(others * MS),
         behind_itself_ns: Nanos(itself * MS),
-        ..Waits::default()
+        ..CommandWaits::default()
     };
     let crowder = Crowder { id: CgroupId(6), path: "/user.slice".into(), name: "user.slice".into(), cpu_ns: Nanos(MS) };
     let work = Work {
@@ -46,13 +46,14 @@ fn crowded(number: u32, others: u64, itself: u64, crowded_out: u64, whom: Vec<Be
         migrations: Some(3),
         ..Work::default()
     };
-    let status = Status { exit_code: Some(0), signal: None };
-    let known = Known { number, status, wall_ns: Nanos(2_000 * MS), work: Ok(work), host: host(4), ..Known::default() };
+    let status = CommandStatus { exit_code: Some(0), signal: None };
+    let known =
+        EndedRun { number, status, wall_ns: Nanos(2_000 * MS), work: Ok(work), host: host(4), ..EndedRun::default() };
     judge(known, &Limits::default())
 }
 
-fn series(runs: Vec<Run>, wanted: u32) -> Series {
-    Series {
+fn series(runs: Vec<Run>, wanted: u32) -> RunSeries {
+    RunSeries {
         command: vec!["make".to_owned(), "|`<x>\u{1b}[2J".to_owned()],
         method: Method::Ebpf,
         restricted: None,
@@ -128,10 +129,10 @@ fn what_matters_is_said_and_the_cause_comes_first() {
     assert_eq!(line(&fast), line(&quiet));
     let often = Run { migrations: Some(939), ..quiet };
     assert!(line(&often).ends_with("; 1000 migrations per second of CPU time"), "{}", line(&often));
-    let known = Known {
-        work: Ok(Work { cpu_ns: Nanos(900 * MS), waits: Some(Waits::default()), ..Work::default() }),
+    let known = EndedRun {
+        work: Ok(Work { cpu_ns: Nanos(900 * MS), waits: Some(CommandWaits::default()), ..Work::default() }),
         host: host(500),
-        ..Known::default()
+        ..EndedRun::default()
     };
     let stolen = judge(known, &Limits::default());
     assert!(line(&stolen).starts_with("disturbed: steal 20.0 %; waited 0 % of the time"), "{}", line(&stolen));
@@ -141,13 +142,13 @@ fn what_matters_is_said_and_the_cause_comes_first() {
 fn what_files_tell_is_not_said_as_a_verdict() {
     let seen = SeenWork { cpu_ns: Nanos(880 * MS), runq_wait_ns: Some(Nanos(98 * MS)), threads: 3 };
     let host = HostMoment { pressure_ns: Some(Nanos(100 * MS)), ..host(0) };
-    let known = Known {
+    let known = EndedRun {
         wall_ns: Nanos(1_000 * MS),
         cpu_ns: Nanos(900 * MS),
         work: Err("lagstop needs CAP_BPF".to_owned()),
         seen: Some(seen),
         host,
-        ..Known::default()
+        ..EndedRun::default()
     };
     assert_eq!(
         line(&judge(known, &Limits::default())),

@@ -36,14 +36,14 @@ fn intervals() -> Vec<Interval> {
 
 #[test]
 fn a_recording_reads_like_this() {
-    insta::assert_snapshot!("whole", render("host.jsonl", &found(&intervals(), true, false), Options::default()));
+    insta::assert_snapshot!("whole", render("host.jsonl", &found(&intervals(), true, false), PageOptions::default()));
 }
 
 #[test]
 fn one_that_was_cut_off_in_a_narrow_terminal_reads_like_this() {
     let mut few = found(&intervals()[..2], false, true);
     (few.is_cut, few.summed_intervals, few.missing_intervals) = (true, 1, None);
-    insta::assert_snapshot!("cut_off", render("x\u{9b}.zst", &few, Options { width: 50, colour: true }));
+    insta::assert_snapshot!("cut_off", render("x\u{9b}.zst", &few, PageOptions { width: 50, colour: true }));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn both_forms_and_both_ways_to_read_tell_the_same() {
 fn an_empty_recording_has_nothing_in_it() {
     let empty = found(&[], true, false);
     assert_eq!((empty.host.clone(), empty.cgroups.ever, empty.span_ns), (None, 0, Nanos::ZERO));
-    assert!(render("x", &empty, Options::default()).contains("0 of 1 s"));
+    assert!(render("x", &empty, PageOptions::default()).contains("0 of 1 s"));
 }
 
 #[test]

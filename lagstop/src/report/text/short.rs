@@ -2,7 +2,7 @@
 
 use super::{Report, figures, host_line};
 use crate::{
-    diagnosis::{Advice, Cause, Finding, Severity, Subject},
+    diagnosis::{Advice, Finding, Severity, Subject, VerdictCause},
     report::page::{Colour, Page},
     units,
 };
@@ -51,7 +51,7 @@ fn next(page: &mut Page, advice: Option<&Advice>, sentences: usize) {
 }
 
 /// What the headline rests on.
-fn evidence(page: &mut Page, report: &Report, cause: &Cause) {
+fn evidence(page: &mut Page, report: &Report, cause: &VerdictCause) {
     let Some(finding) = report.findings.iter().find(|finding| cause.is_of(finding)) else { return };
     page.blank();
     page.text("", Colour::None, &format!("Evidence ({}, {}):", finding.rule.title(), finding.subject));

@@ -13,13 +13,13 @@ fn overloaded() -> Report {
 
 #[test]
 fn an_overloaded_host_reads_like_this() {
-    insta::assert_snapshot!(render(&overloaded(), Depth::Verbose, Options::default()), @"
+    insta::assert_snapshot!(render(&overloaded(), Depth::Verbose, PageOptions::default()), @"
     The host spends 10.6 % of its CPU time (0.42 of 4 cores) on scheduling, 45.1 times as much when busy
     as when quiet, because of more switches (59.6 % of the growth) and costlier ones (40.4 %); top
     contributor: batch (58.8 %).
     node-7, Linux 6.12.1, 4 CPUs; 40 intervals, 40.0 s from 2026-08-03T10:00:00Z
 
-      scheduling overhead         10.6 %  of all CPU time
+      overhead                    10.6 %  of all CPU time
       mean switch cost           13.0 µs
       switches                  32.0 k/s
       CPU utilisation             60.0 %
@@ -32,7 +32,7 @@ fn an_overloaded_host_reads_like_this() {
     much when busy as when quiet, because of more switches (59.6 % of the growth) and costlier ones
     (40.4 %); top contributor: batch (58.8 %).
       scheduling_overhead, host
-        scheduling overhead                        10.6 %  of all CPU time
+        overhead                                   10.6 %  of all CPU time
         mean switch cost                          13.0 µs  pick + swap, per switch
         switches                                 32.0 k/s  8000/s per CPU
         scheduler calls without a switch            0.2 %  included in the overhead
@@ -195,9 +195,9 @@ fn an_overloaded_host_reads_like_this() {
         wait behind other cgroups           n/a  not measured by the lagstop that made the recording
         wait behind own threads             n/a  for the same reason
         wait behind kernel threads          n/a  for the same reason
+        wait while the CPU was idle         n/a  for the same reason
         wait while throttled                n/a  for the same reason
         wait before a migration             n/a  for the same reason
-        wait while the CPU was idle         n/a  for the same reason
         unattributed wait                   n/a  for the same reason
         taken by a hypervisor               0 %  of all CPU time
         threshold   contended_wait 0.050 tasks: default; lagstop's own choice: one waiting task per
@@ -258,7 +258,7 @@ fn an_overloaded_host_reads_like_this() {
 
 #[test]
 fn the_answer_of_an_overloaded_host_reads_like_this() {
-    insta::assert_snapshot!(render(&overloaded(), Depth::Short, Options::default()), @"
+    insta::assert_snapshot!(render(&overloaded(), Depth::Short, PageOptions::default()), @"
     The host spends 10.6 % of its CPU time (0.42 of 4 cores) on scheduling, 45.1 times as much when busy
     as when quiet, because of more switches (59.6 % of the growth) and costlier ones (40.4 %); top
     contributor: batch (58.8 %).
@@ -275,7 +275,7 @@ fn the_answer_of_an_overloaded_host_reads_like_this() {
     node-7, Linux 6.12.1, 4 CPUs; 40 intervals, 40.0 s from 2026-08-03T10:00:00Z
 
     Evidence (cost of scheduling, host):
-      scheduling overhead                 10.6 %  of all CPU time
+      overhead                            10.6 %  of all CPU time
       mean switch cost                   13.0 µs  pick + swap, per switch
       switches                          32.0 k/s  8000/s per CPU
       scheduler calls without a switch     0.2 %  included in the overhead
@@ -298,7 +298,7 @@ fn the_answer_of_an_overloaded_host_reads_like_this() {
 #[test]
 fn the_answer_of_a_healthy_host_reads_like_this() {
     let report = diagnose(&fixture::session(), &fixture::idle(60), &Thresholds::default());
-    let answer = render(&report, Depth::Short, Options::default());
+    let answer = render(&report, Depth::Short, PageOptions::default());
     assert!(answer.lines().count() <= 10, "{answer}");
     insta::assert_snapshot!(answer, @"
     Healthy: 99 % of all waits for a CPU end within 4.61 µs (the longest: about 4.61 µs), switching
@@ -319,7 +319,7 @@ fn an_answer_fits_on_a_screen() {
     for intervals in loads {
         let report = diagnose(&fixture::session(), &intervals, &Thresholds::default());
         for width in [80, 100] {
-            let answer = render(&report, Depth::Short, Options { width, colour: false });
+            let answer = render(&report, Depth::Short, PageOptions { width, colour: false });
             assert!(answer.lines().count() <= 40, "{answer}");
         }
     }
@@ -329,11 +329,11 @@ fn an_answer_fits_on_a_screen() {
 fn a_kernel_without_the_hooks_reads_like_this() {
     let thresholds = Thresholds::default();
     let report = diagnose(&fixture::session_without_cost(), &fixture::without_cost(4), &thresholds);
-    insta::assert_snapshot!(render(&report, Depth::Verbose, Options { width: 80, colour: false }), @"
+    insta::assert_snapshot!(render(&report, Depth::Verbose, PageOptions { width: 80, colour: false }), @"
     Cannot tell how this host does: this needs at least 5 intervals (measured: 4).
     node-7, Linux 6.12.1, 4 CPUs; 4 intervals, 4.00 s from 2026-08-03T10:00:00Z
 
-      scheduling overhead            n/a  not measured without switch-cost (kernel
+      overhead                       n/a  not measured without switch-cost (kernel
                                           6.8.0 has no such tracepoint)
       mean switch cost               n/a  for the same reason
       switches                  32.0 k/s
@@ -421,13 +421,13 @@ fn a_kernel_without_the_hooks_reads_like_this() {
 
 #[test]
 fn colour_changes_nothing_but_colour() {
-    let coloured = render(&overloaded(), Depth::Verbose, Options { width: 100, colour: true });
+    let coloured = render(&overloaded(), Depth::Verbose, PageOptions { width: 100, colour: true });
     assert!(coloured.contains("\u{1b}[1;31m[CRITICAL]\u{1b}[0m"));
     let mut plain = coloured.clone();
     for sgr in ["0", "1", "2", "1;31", "32", "1;33", "36"] {
         plain = plain.replace(&format!("\u{1b}[{sgr}m"), "");
     }
-    assert_eq!(plain, render(&overloaded(), Depth::Verbose, Options::default()));
+    assert_eq!(plain, render(&overloaded(), Depth::Verbose, PageOptions::default()));
 }
 
 #[test]
@@ -435,7 +435,7 @@ fn nothing_hostile_gets_through() {
     let mut report = overloaded();
     report.session.hostname = "\u{1b}]0;owned\u{7}\u{202e}".to_owned();
     for width in [0, 30, 100] {
-        let text = render(&report, Depth::Verbose, Options { width, colour: false });
+        let text = render(&report, Depth::Verbose, PageOptions { width, colour: false });
         assert!(text.lines().all(|line| !line.contains(display::is_hostile)));
     }
 }
@@ -445,12 +445,13 @@ fn merged_intervals_are_said_to_be() {
     let part = crate::model::merge(crate::model::Nanos::SECOND, &fixture::overloaded(40)).unwrap();
     let report = diagnose(&fixture::session(), &[part], &Thresholds::default());
     assert!(
-        render(&report, Depth::Verbose, Options::default())
+        render(&report, Depth::Verbose, PageOptions::default())
             .contains("40 intervals merged into 1 of 40.0 s each, 40.0 s from")
     );
     for depth in [Depth::Short, Depth::Verbose] {
         assert!(
-            render(&report, depth, Options::default()).contains("Not judged: bursts, overload and noisy neighbours")
+            render(&report, depth, PageOptions::default())
+                .contains("Not judged: bursts, overload and noisy neighbours")
         );
     }
 }
@@ -469,7 +470,7 @@ fn the_answer_is_in_plain_words() {
     ];
     for intervals in loads {
         let report = diagnose(&fixture::session(), &intervals, &Thresholds::default());
-        let answer = render(&report, Depth::Short, Options::default());
+        let answer = render(&report, Depth::Short, PageOptions::default());
         // Commands are what they are.
         let prose: String = answer.lines().filter(|line| !line.starts_with("  $ ")).collect::<Vec<_>>().join(" ");
         for rule in Rule::ALL.iter().map(|rule| rule.name()).filter(|name| name.contains('_')) {

@@ -71,7 +71,7 @@ fn own_tasks_compete_with_the_cgroups_beside_them() {
 #[test]
 fn one_of_twice_the_weight_is_as_heavy_as_one_with_half_the_use() {
     let nodes = [root(), child(0, 100.0, 1.0), child(0, 200.0, 1.0)];
-    let Shares { plans, .. } = shares(&nodes, 1.0, &Tuning::default());
+    let CpuShares { plans, .. } = shares(&nodes, 1.0, &Tuning::default());
     near(plans[1].factor as f64, 2.0 * plans[2].factor as f64);
     near(plans[2].slice as f64, 2.0 * plans[1].slice as f64);
     near((plans[1].slice + plans[2].slice) as f64, 40e6);
@@ -83,7 +83,7 @@ fn turns_are_shared_out_among_those_that_always_want_one() {
     let mut nodes = vec![root()];
     nodes.extend((0..4).map(|_| child(0, 100.0, 2.0)));
     nodes.extend((0..6).map(|_| child(0, 100.0, 0.05)));
-    let Shares { plans, cpus, .. } = shares(&nodes, 1.0, &Tuning::default());
+    let CpuShares { plans, cpus, .. } = shares(&nodes, 1.0, &Tuning::default());
     near(plans[1].slice as f64, 20e6);
     near(cpus[1], 0.7 / 4.0);
     near(plans[1].behind as f64, 2e9);
@@ -93,7 +93,7 @@ fn turns_are_shared_out_among_those_that_always_want_one() {
 #[test]
 fn rounds_of_many_end_before_the_guard_does() {
     let nodes: Vec<Node> = std::iter::once(root()).chain((0..500).map(|_| child(0, 100.0, 1.0))).collect();
-    let Shares { plans, any, .. } = shares(&nodes, 1.0, &Tuning::default());
+    let CpuShares { plans, any, .. } = shares(&nodes, 1.0, &Tuning::default());
     near(plans[1].slice as f64, 4e6);
     near(plans[1].ahead as f64, 4e9);
     near(any.slice as f64, 4e6);
@@ -103,7 +103,7 @@ fn rounds_of_many_end_before_the_guard_does() {
 #[test]
 fn one_that_is_to_idle_is_served_least_and_briefly() {
     let nodes = [root(), child(0, model::Level::IDLE_WEIGHT, 1.0), child(0, 100.0, 1.0)];
-    let Shares { plans, .. } = shares(&nodes, 1.0, &Tuning::default());
+    let CpuShares { plans, .. } = shares(&nodes, 1.0, &Tuning::default());
     assert_eq!(plans[1].slice, nanos(Tuning::SHORTEST_SLICE));
     near(plans[1].factor as f64, plans[2].factor as f64 * 100.0 / model::Level::IDLE_WEIGHT);
     assert_eq!(plans[1].behind, plans[2].behind);
@@ -113,14 +113,14 @@ fn one_that_is_to_idle_is_served_least_and_briefly() {
 fn what_is_not_ranked_is_never_behind() {
     let mut nodes = [root(), child(0, 100.0, 1.0), child(0, 100.0, 1.0)];
     nodes[1].is_ranked = false;
-    let Shares { plans, any, .. } = shares(&nodes, 1.0, &Tuning::default());
+    let CpuShares { plans, any, .. } = shares(&nodes, 1.0, &Tuning::default());
     assert!(plans[1].behind == 0 && plans[2].behind > 0 && any.behind == 0);
 }
 
 #[test]
 fn credits_are_of_what_one_may_be_behind() {
     let nodes = [root(), child(0, 100.0, 1.0), child(0, 200.0, 1.0)];
-    let Shares { plans, .. } = shares(&nodes, 1.0, &Tuning::default());
+    let CpuShares { plans, .. } = shares(&nodes, 1.0, &Tuning::default());
     let credit = (u128::from(plans[1].rank) * u128::from(plans[1].behind)) >> RANK_PLACES;
     near(credit as f64, ONE as f64);
 }
@@ -128,13 +128,13 @@ fn credits_are_of_what_one_may_be_behind() {
 #[test]
 fn the_papers_credit_is_of_tasks() {
     let nodes = [root(), child(0, 100.0, 1.0), child(0, 200.0, 1.0)];
-    let Shares { plans, .. } = shares(&nodes, 1.0, &Tuning { credit: Credit::Paper, ..Tuning::default() });
+    let CpuShares { plans, .. } = shares(&nodes, 1.0, &Tuning { credit: Credit::Paper, ..Tuning::default() });
     assert_eq!((plans[1].factor, plans[2].factor), (ONE, ONE));
     near(plans[1].behind as f64 * 2.0, 400e6);
 }
 
 #[test]
 fn nothing_at_all_has_a_plan() {
-    let Shares { plans, any, .. } = shares(&[], 2.0, &Tuning::default());
+    let CpuShares { plans, any, .. } = shares(&[], 2.0, &Tuning::default());
     assert!(plans.is_empty() && any.slice > 0 && any.factor > 0);
 }

@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Moment;
+use super::PageMoment;
 use crate::{
     diagnosis::Severity,
     model::{CgroupId, CgroupNow, Nanos},
@@ -90,7 +90,7 @@ impl Moments {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn add(&self, moment: &Moment) {
+    pub(super) fn add(&self, moment: &PageMoment) {
         // Text and figures: it can be written as JSON.
         let body: Bytes = serde_json::to_vec(moment).unwrap_or_default().into();
         let past = Past::of(moment, &body);
@@ -151,7 +151,7 @@ impl Moments {
 
 impl Past {
     /// The moment that is sent as `body`. `None` if zstd fails.
-    fn of(moment: &Moment, body: &[u8]) -> Option<Self> {
+    fn of(moment: &PageMoment, body: &[u8]) -> Option<Self> {
         let point = Point {
             n: moment.n,
             ended_at_ms: moment.ended_at_ms,

@@ -1,6 +1,6 @@
 //! Makes moments of intervals.
 
-use super::moment::{Moment, VerdictNow};
+use super::moment::{PageMoment, VerdictNow};
 use crate::{
     diagnosis::{Thresholds, Verdicts},
     model::{Interval, Session},
@@ -21,7 +21,7 @@ impl Maker {
     }
 
     /// Makes one of the next interval, which ended so many milliseconds after 1970.
-    pub(super) fn moment(&mut self, mut interval: Interval, ended_at_ms: u64) -> Moment {
+    pub(super) fn moment(&mut self, mut interval: Interval, ended_at_ms: u64) -> PageMoment {
         // Pieces of an interval are moments, too.
         let n = self.n;
         self.n += 1;
@@ -29,6 +29,6 @@ impl Maker {
         self.verdicts.add(n, &interval);
         self.verdicts.forget(n);
         let told = self.verdicts.told(n).map(|told| VerdictNow::of(told));
-        Moment::of(n, ended_at_ms, &interval, &self.session, told)
+        PageMoment::of(n, ended_at_ms, &interval, &self.session, told)
     }
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    diagnosis::{Severity, Told, Wait, WaitCause},
+    diagnosis::{Severity, Told, Wait},
     display::display_name,
     model::{Cgroup, CgroupId, CgroupNow, HostNow, Interval, Nanos, Session, id_as_text},
 };
@@ -20,7 +20,7 @@ const MOST_WAITS: usize = 200;
 
 /// What was in one interval.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Moment {
+pub struct PageMoment {
     /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
     schema: &'static str,
     /// Number of the moment. The next one has the next number.
@@ -91,7 +91,7 @@ fn maybe_as_text<S: serde::Serializer>(id: &Option<CgroupId>, serializer: S) -> 
     }
 }
 
-impl Moment {
+impl PageMoment {
     /// The `n`th interval, which ended at this time.
     pub(super) fn of(
         n: u64,
@@ -116,7 +116,7 @@ impl Moment {
         Wait::sort(&mut waits);
         waits.truncate(MOST_WAITS);
         // Whoever is named is shown.
-        shown.extend(waits.iter().filter_map(|wait| culprit(wait.cause)));
+        shown.extend(waits.iter().filter_map(|wait| wait.blamed.culprit()));
         let is_shown = |cgroup: &&Cgroup| shown.contains(&cgroup.id);
         let mut cgroups: Vec<&Cgroup> = all.iter().filter(is_shown).collect();
         cgroups.sort_by_key(|cgroup| (Reverse((waited(cgroup), cgroup.totals.cpu_ns)), cgroup.id));
@@ -143,18 +143,11 @@ fn waited(cgroup: &Cgroup) -> Nanos {
     cgroup.totals.runq_wait_ns.unwrap_or_default()
 }
 
-const fn culprit(cause: WaitCause) -> Option<CgroupId> {
-    match cause {
-        WaitCause::Behind(id) => Some(id),
-        _ => None,
-    }
-}
-
 impl VerdictNow {
     pub(super) fn of(told: &Told) -> Self {
         let verdict = &told.verdict;
         let text = |text: &str| display_name(text).into_owned();
-        let said = |cause: &crate::diagnosis::Cause| Said { severity: cause.severity, says: text(&cause.says) };
+        let said = |cause: &crate::diagnosis::VerdictCause| Said { severity: cause.severity, says: text(&cause.says) };
         Self {
             severity: verdict.severity,
             headline: text(&verdict.headline),
@@ -168,8 +161,8 @@ impl WaitNow {
     fn of(wait: &Wait, duration: Nanos) -> Self {
         Self {
             victim: wait.victim,
-            culprit: culprit(wait.cause),
-            cause: wait.cause.label(),
+            culprit: wait.blamed.culprit(),
+            cause: wait.blamed.label(),
             waiting: wait.time.cores(duration).0,
             share: wait.share,
         }

@@ -6,18 +6,18 @@ use crate::{
     top::{
         filter::Filter,
         keymap::Move,
-        waits::{self, Cause, Wait},
+        waits::{self, Blamed, Wait},
     },
 };
 
 /// The list of waits. The selection stays with its victim and cause.
 #[derive(Debug, Default)]
-pub(in crate::top) struct Waits {
+pub(in crate::top) struct WaitList {
     rows: Vec<Wait>,
-    list: List<(CgroupId, Cause)>,
+    list: List<(CgroupId, Blamed)>,
 }
 
-impl Waits {
+impl WaitList {
     /// Takes in the waits as they are now.
     pub(super) fn arrange(&mut self, interval: &Interval, filter: Option<&Filter>) {
         self.rows = waits::all(interval, filter);

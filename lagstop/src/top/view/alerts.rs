@@ -9,7 +9,7 @@ use ratatui::{
 
 use super::{rule_line, waits::cgroup_name};
 use crate::{
-    diagnosis::{Alert, AlertKind, AlertSubject},
+    diagnosis::{Alert, AlertKind, AlertSubject, Thresholds},
     display::{self, fit},
     model::Nanos,
     top::{
@@ -19,14 +19,15 @@ use crate::{
         state::State,
         text::clock_time,
         theme::{Theme, severity_mark},
-        waits::{self, Culprit},
+        waits::{self, WorstCulprit},
     },
+    units::whole_percent,
 };
 
 /// From this width on there is room for how long an alert has lasted, beside since when.
 const WIDE: usize = 100;
 /// A culprit is named from this share of the wait on.
-const MUCH: f64 = 0.3;
+const MUCH: f64 = Thresholds::DEFAULT.neighbour_wait;
 /// With less than this a culprit's name says nothing.
 const NARROWEST_CULPRIT: usize = 8;
 /// Names are cut down to this before the time of the alert is left out.
@@ -122,7 +123,7 @@ fn subject_name(subject: AlertSubject, now: &frame::Frame) -> String {
 pub(super) fn described(alert: &Alert, now: &frame::Frame, cells: usize) -> String {
     let what = figure(alert);
     let Some(culprit) = culprit(alert, now) else { return what };
-    let behind = format!(", {:.0} % behind ", culprit.share * 100.0);
+    let behind = format!(", {} behind ", whole_percent(culprit.share));
     let room = cells.saturating_sub(display::width(&what) + display::width(&behind));
     if room < NARROWEST_CULPRIT {
         return what;
@@ -131,7 +132,7 @@ pub(super) fn described(alert: &Alert, now: &frame::Frame, cells: usize) -> Stri
 }
 
 /// The cgroup behind which the alert's cgroup waits, if that is much of its wait.
-fn culprit(alert: &Alert, now: &frame::Frame) -> Option<Culprit> {
+fn culprit(alert: &Alert, now: &frame::Frame) -> Option<WorstCulprit> {
     let (AlertKind::WaitPerCpu, AlertSubject::Cgroup(id)) = (alert.kind, alert.subject) else { return None };
     waits::culprit(now.cgroup(id).into_iter()).filter(|culprit| culprit.share >= MUCH)
 }
@@ -140,8 +141,11 @@ fn figure(alert: &Alert) -> String {
     let value = alert.value;
     let share = Quantity::Share(value);
     match (alert.kind, alert.subject) {
-        (AlertKind::Overhead, AlertSubject::Host) => format!("overhead {share} % of all CPU time"),
-        (AlertKind::Overhead, _) => format!("switch cost {share} % of its CPU time"),
+        (AlertKind::Overhead, _) => format!("overhead {share} % of all CPU time"),
+        (AlertKind::CostOfCpu, AlertSubject::Host) => {
+            format!("most cgroups spend {share} % of their CPU time on switches")
+        }
+        (AlertKind::CostOfCpu, _) => format!("switch cost {share} % of its CPU time"),
         (AlertKind::MeanSwitchCost, _) => format!("a switch costs {}", Nanos(value as u64)),
         (AlertKind::WaitPerCpu, AlertSubject::Host) => {
             format!("most cgroups wait {} times as long as they run", Quantity::Amount(value))

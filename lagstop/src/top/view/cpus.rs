@@ -12,7 +12,7 @@ use crate::{
     display::{self, fit},
     model::{Cpu, Crowding, Nanos, Place},
     top::{
-        frame,
+        column, frame,
         quantity::{Cell, Quantity},
         state::State,
         theme::Theme,
@@ -32,26 +32,37 @@ struct Column {
 
 const COLUMNS: [Column; 5] = [
     Column {
-        title: "switch/s",
+        title: column::Column::SWITCHES.title(),
         cells: 10,
         from_width: 70,
         cell: |cpu, now| cpu.totals.switches.map(|switches| Quantity::Rate(now.interval.per_second(switches))).into(),
     },
-    Column { title: "cost %", cells: 8, from_width: 0, cell: |cpu, now| share(cpu.switch_cost(), now) },
     Column {
-        title: "/switch",
-        cells: 9,
-        from_width: 110,
-        cell: |cpu, _| Cell::mean(cpu.switch_cost(), cpu.totals.switches),
+        title: column::Column::SwitchCost.title(),
+        cells: 8,
+        from_width: 0,
+        cell: |cpu, now| share(cpu.switch_cost(), now),
     },
-    Column { title: "waiting", cells: 9, from_width: 0, cell: |cpu, now| tasks(cpu.totals.runq_wait_ns, now) },
+    Column { title: "/call", cells: 9, from_width: 110, cell: |cpu, _| Cell::mean(cpu.switch_cost(), calls(cpu)) },
     Column {
-        title: "wait",
+        title: column::Column::Waiting.title(),
+        cells: 9,
+        from_width: 0,
+        cell: |cpu, now| tasks(cpu.totals.runq_wait_ns, now),
+    },
+    Column {
+        title: column::Column::RunqWait.title(),
         cells: 9,
         from_width: 110,
         cell: |cpu, _| Cell::mean(cpu.totals.runq_wait_ns, cpu.totals.runq_waits),
     },
 ];
+
+/// Calls of `__schedule()`: what the switch cost of a CPU is of. Where those that kept the running task are not measured, they are not
+/// in the cost either.
+fn calls(cpu: &Cpu) -> Option<u64> {
+    cpu.totals.switches.map(|switches| switches.saturating_add(cpu.totals.kept_calls.unwrap_or_default()))
+}
 
 fn share(time: Option<Nanos>, now: &frame::Frame) -> Cell {
     time.map(|time| Quantity::Share(time.cores(now.interval.duration_ns).0)).into()
@@ -106,7 +117,7 @@ impl Content {
 
 fn lines(now: &frame::Frame, state: &State, width: usize, theme: &Theme) -> Vec<Line<'static>> {
     if now.interval.cpus.is_empty() {
-        return vec![Line::from("Per-CPU metrics were not recorded.")];
+        return vec![Line::from("Per-CPU figures were not recorded.")];
     }
     let place = |cpu: &Cpu| {
         let places = &state.session().topology;

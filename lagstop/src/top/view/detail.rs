@@ -13,7 +13,7 @@ use super::chart;
 use crate::{
     diagnosis::{AlertSubject, Severity},
     display::{self, display_name, fit, wrap},
-    model::{Cgroup, CgroupLimits, CloserLook, Distribution, Listener, Nanos, Quota, Thread},
+    model::{Cgroup, CgroupLimits, CloserLook, Derived, Distribution, Listener, Nanos, Quota, Thread},
     top::{
         column::Column,
         frame,
@@ -127,10 +127,10 @@ impl Page {
             ("of its CPU time", figure(Column::CostOfCpu), "%"),
             ("mean switch", figure(Column::MeanSwitch), ""),
             ("switches/s", figure(Column::SWITCHES), ""),
-            ("CPU time", figure(Column::Cpu), "CPUs"),
-            ("runnable load", figure(Column::Load), "tasks"),
-            ("Load Credit", figure(Column::Credit), "tasks"),
-            ("wait per CPU time", figure(Column::WaitPerCpu), "×"),
+            (Derived::CPU.label, figure(Column::Cpu), "CPUs"),
+            (Derived::RUNNABLE_LOAD.label, figure(Column::Load), "tasks"),
+            (Derived::LOAD_CREDIT.label, figure(Column::Credit), "tasks"),
+            (Derived::WAIT_PER_CPU.label, figure(Column::WaitPerCpu), "×"),
             ("mean wait", figure(Column::RunqWait), ""),
             ("migrations/s", figure(Column::MIGRATIONS), ""),
             ("  across LLCs/s", figure(Column::CROSS_LLC), ""),
@@ -261,7 +261,7 @@ impl Page {
         let credit: Vec<Option<f64>> = detail.trend.iter().map(|point| point.load_credit).collect();
         let waiting: Vec<Option<f64>> = detail.trend.iter().map(|point| point.waiting).collect();
         self.heading("Lately");
-        for (label, values) in [("Load Credit", credit), ("tasks waiting", waiting)] {
+        for (label, values) in [(Derived::LOAD_CREDIT.label, credit), (Derived::WAITING.label, waiting)] {
             let most = values.iter().flatten().copied().fold(0.0, f64::max);
             let last: Cell = values.last().copied().flatten().map(Quantity::Amount).into();
             self.lines.push(Line::from(vec![

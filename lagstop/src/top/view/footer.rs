@@ -10,7 +10,7 @@ use super::whole_parts;
 use crate::{
     diagnosis::Severity,
     display::{self, display_name},
-    model::{Host, Interval},
+    model::{Host, Interval, Lost},
     top::{
         keymap::{self, Command},
         quantity::Quantity,
@@ -19,9 +19,6 @@ use crate::{
     },
     units::ending,
 };
-
-/// Above this share of the switches the host's figures are no longer to be trusted.
-const MANY_SWITCHES: f64 = 0.01;
 
 const GAP: &str = "  ";
 
@@ -102,7 +99,7 @@ fn lost(host: &Host, theme: &Theme) -> Vec<Span<'static>> {
         .collect();
     for (_, lost, all, what) in shares.into_iter().filter(|(_, lost, ..)| *lost > 0) {
         let share = lost as f64 / all.max(lost) as f64;
-        let style = if share < MANY_SWITCHES { theme.warning() } else { theme.alarm() };
+        let style = if share <= Lost::MATTERS { theme.warning() } else { theme.alarm() };
         let percent = if share < 1e-4 { "<0.01".to_owned() } else { Quantity::Share(share).to_string() };
         said.push(Span::styled(format!("lost {percent} % of {what}"), style));
     }

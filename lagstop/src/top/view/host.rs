@@ -13,7 +13,7 @@ use super::{chart, whole_parts};
 use crate::{
     diagnosis::{AlertKind, AlertSubject},
     display::{display_name, fit, short_name, width},
-    model::{Interval, Nanos},
+    model::{Derived, Interval, Nanos},
     source::Link,
     top::{
         frame,
@@ -155,8 +155,8 @@ fn items(interval: &Interval) -> [Vec<Item>; 3] {
             Item {
                 alert: Some(AlertKind::Overhead),
                 ..item(
-                    "overhead",
-                    "switch cost of all cgroups, in % of the time of all online CPUs",
+                    Derived::OVERHEAD.label,
+                    Derived::OVERHEAD.meaning,
                     host.overhead().map(Quantity::Share).into(),
                     "%",
                 )
@@ -165,29 +165,24 @@ fn items(interval: &Interval) -> [Vec<Item>; 3] {
                 alert: Some(AlertKind::MeanSwitchCost),
                 ..item(
                     "mean switch",
-                    "mean cost of a switch away from a task, without idle",
+                    Derived::MEAN_SWITCH_COST.meaning,
                     host.mean_switch_cost().map(Quantity::Time).into(),
                     "",
                 )
             },
-            item(
-                "switches/s",
-                "switches away from tasks per second, without idle",
-                Cell::Quantity(rate(host.task_switches())),
-                "",
-            ),
-            item("migrations/s", "migrations to another CPU per second", totals.migrations.map(rate).into(), ""),
+            item("switches/s", Derived::SWITCH_RATE.meaning, Cell::Quantity(rate(host.task_switches())), ""),
+            item("migrations/s", Derived::MIGRATION_RATE.meaning, totals.migrations.map(rate).into(), ""),
         ],
         vec![
             item(
                 "CPU used",
-                "CPU utilisation: busy CPU time",
+                Derived::CPU_UTILISATION.meaning,
                 Cell::Quantity(Quantity::Share(host.cpu_utilisation())),
                 "%",
             ),
             item(
                 "effective",
-                "effective utilisation: CPU time spent on the tasks' own work",
+                Derived::EFFECTIVE_UTILISATION.meaning,
                 host.effective_utilisation().map(Quantity::Share).into(),
                 "%",
             ),
@@ -195,7 +190,7 @@ fn items(interval: &Interval) -> [Vec<Item>; 3] {
                 alert: Some(AlertKind::WaitPerCpu),
                 ..item(
                     "waiting",
-                    "tasks that are runnable and not running, on average",
+                    Derived::WAITING.meaning,
                     totals.runq_wait_ns.map(|wait| Quantity::Amount(per_duration(wait))).into(),
                     "",
                 )
@@ -203,15 +198,10 @@ fn items(interval: &Interval) -> [Vec<Item>; 3] {
             item("steal", "time of the CPUs that a hypervisor gave to others", steal.into(), "%"),
         ],
         vec![
-            item(
-                "runq wait",
-                "mean time from runnable to running, of all tasks",
-                Cell::mean(totals.runq_wait_ns, totals.runq_waits),
-                "",
-            ),
+            item("runq wait", Derived::MEAN_WAIT.meaning, Cell::mean(totals.runq_wait_ns, totals.runq_waits), ""),
             item(
                 "accept wait",
-                "mean time from connection to accept",
+                Derived::MEAN_ACCEPT_WAIT.meaning,
                 Cell::mean(totals.accept_wait_ns, totals.accepts),
                 "",
             ),

@@ -13,6 +13,7 @@ use crate::{
     display::{self, fit},
     model::Listener,
     top::{
+        column::Column,
         frame,
         listeners::{fullness, sorted},
         quantity::{Cell, Quantity},
@@ -23,8 +24,15 @@ use crate::{
 };
 
 /// Titles over the figures, and their cells with the gap before them.
-const TITLES: [(&str, usize); 7] =
-    [("backlog", 17), ("accept", 9), ("accept/s", 9), ("new/s", 7), ("abandon/s", 10), ("drops/s", 8), ("netns", 11)];
+const TITLES: [(&str, usize); 7] = [
+    ("backlog", 17),
+    (Column::AcceptWait.title(), 9),
+    (Column::ACCEPTS.title(), 9),
+    ("new/s", 7),
+    ("abandon/s", 10),
+    ("drops/s", 8),
+    ("netns", 11),
+];
 const BAR: usize = 6;
 /// Figures are left out from the end before address and owner get narrower than this.
 const NARROWEST: usize = 36;

@@ -18,7 +18,7 @@ use crate::{
         state::State,
         text,
         theme::{Theme, severity_mark},
-        waits::{self, Cause, Wait},
+        waits::{self, Blamed, Wait},
     },
     units::ending,
 };
@@ -62,11 +62,11 @@ pub(super) fn millis(time: Nanos, now: &frame::Frame) -> Quantity {
     Quantity::Amount(time.cores(now.interval.duration_ns).0 * 1e3)
 }
 
-/// What `cause` is called; harmless.
-pub(super) fn cause_name(cause: Cause, now: &frame::Frame) -> String {
-    match cause {
-        Cause::Behind(id) => cgroup_name(id, now),
-        _ => cause.label().unwrap_or_default().to_owned(),
+/// What `blamed` is called; harmless.
+pub(super) fn blamed_name(blamed: Blamed, now: &frame::Frame) -> String {
+    match blamed {
+        Blamed::Cgroup(id) => cgroup_name(id, now),
+        Blamed::Cause(cause) => cause.label().to_owned(),
     }
 }
 
@@ -111,11 +111,11 @@ fn nothing(state: &State, now: &frame::Frame) -> String {
 fn line(wait: &Wait, now: &frame::Frame, names: (usize, usize), bar: usize, theme: &Theme) -> Line<'static> {
     let severity = now.severity(AlertSubject::Cgroup(wait.victim), AlertKind::WaitPerCpu);
     let gapped = |name: &str, cells: usize| fit(name, cells.saturating_sub(1)) + " ";
-    let cause_style = if wait.cause.label().is_some() { theme.label() } else { Style::new() };
+    let cause_style = if wait.blamed.label().is_some() { theme.label() } else { Style::new() };
     Line::from(vec![
         severity.map_or_else(|| Span::raw("  "), |it| Span::styled(severity_mark(it), theme.severity(it))),
         Span::raw(format!(" {}", gapped(&cgroup_name(wait.victim, now), names.0))),
-        Span::styled(fit(&cause_name(wait.cause, now), names.1), cause_style),
+        Span::styled(fit(&blamed_name(wait.blamed, now), names.1), cause_style),
         Span::raw(format!("{:>TIME$}{:>SHARE$}", millis(wait.time, now), Quantity::Share(wait.share))),
         Span::raw(if bar > 0 { " " } else { "" }),
         Span::styled(chart::bar(wait.share, bar.saturating_sub(1)), theme.bar()),
@@ -127,7 +127,7 @@ fn note(wait: &Wait, now: &frame::Frame, cells: usize) -> String {
     const BEHIND: &str = " behind ";
     let path = |id| now.cgroup(id).map_or_else(String::new, |cgroup| display_name(&cgroup.path).into_owned());
     let victim = path(wait.victim);
-    let Cause::Behind(culprit) = wait.cause else { return shorten(&victim, cells).into_owned() };
+    let Blamed::Cgroup(culprit) = wait.blamed else { return shorten(&victim, cells).into_owned() };
     let culprit = path(culprit);
     let room = cells.saturating_sub(BEHIND.len());
     // Each may take what the other one leaves.

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Change, Kernel, Sides, idle};
+use super::{Kernel, PolicyChange, Sides, idle};
 use crate::{
     diagnosis::Ranking,
     model::{CgroupId, Interval, Nanos},
@@ -22,7 +22,7 @@ const LIGHT_BELOW: f64 = 0.8;
 pub struct Dynamic {
     sides: Sides,
     /// What made them idle.
-    heavy: HashMap<CgroupId, Vec<Change>>,
+    heavy: HashMap<CgroupId, Vec<PolicyChange>>,
 }
 
 impl Dynamic {
@@ -38,7 +38,7 @@ impl Dynamic {
     }
 
     /// What is to be changed after an interval.
-    pub fn changes(&mut self, interval: &Interval, kernel: &Kernel) -> Vec<Change> {
+    pub fn changes(&mut self, interval: &Interval, kernel: &Kernel) -> Vec<PolicyChange> {
         let ranked = self.credits(interval);
         let ours = || self.sides.all().filter_map(|group| Some((group, *ranked.get(&*group.path)?)));
         let count = ours().count();
@@ -75,11 +75,11 @@ impl Dynamic {
 }
 
 /// The change that undoes `change`. A cgroup that stops being idle has the usual weight until it gets its own again.
-fn reversed(change: Change) -> Change {
+fn reversed(change: PolicyChange) -> PolicyChange {
     match change {
-        Change::File { directory, inode, file, before, after } => {
+        PolicyChange::File { directory, inode, file, before, after } => {
             let found = usual_weight(&file).map_or(after, str::to_owned);
-            Change::File { directory, inode, file, before: found, after: before }
+            PolicyChange::File { directory, inode, file, before: found, after: before }
         }
         other => other,
     }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Attr, Change, Kernel, PolicyError, Sides, THROTTLE, TriedGroup};
+use super::{Attr, Kernel, PolicyChange, PolicyError, Sides, THROTTLE, TriedGroup};
 use crate::{host::populated, model::kernel_version, trial::cgroup_file::BUDGET};
 
 /// Part of the real-time budget of the root that is given away. The kernel keeps a twentieth of each CPU for the others, and
@@ -17,7 +17,7 @@ const PART: f64 = 0.9;
 const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
 const FAIR_SERVER_SINCE: (u32, u32) = (6, 12);
 
-pub(super) fn changes(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
+pub(super) fn changes(sides: &Sides, kernel: &Kernel) -> Result<Vec<PolicyChange>, PolicyError> {
     if !kernel.has_throttle && !kernel.has_fair_server {
         return Err(PolicyError::NoThrottle);
     }
@@ -27,8 +27,9 @@ pub(super) fn changes(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, Pol
         let real_time = Attr { policy: Attr::RR, priority: 1, runtime: 0, nice: 0, ..attr };
         may_be_real_time(tid).then_some(real_time)
     };
-    changes
-        .extend(sides.light.iter().flat_map(|group| Change::threads(kernel.hierarchy(), &group.directory, real_time)));
+    changes.extend(
+        sides.light.iter().flat_map(|group| PolicyChange::threads(kernel.hierarchy(), &group.directory, real_time)),
+    );
     Ok(changes)
 }
 
@@ -74,7 +75,7 @@ fn may_be_real_time(tid: u32) -> bool {
 
 /// Where real-time tasks are grouped (`CONFIG_RT_GROUP_SCHED`), a cgroup without a budget can have none. All cgroups with
 /// threads get the same budget, and each cgroup above them gets their sum.
-fn budgets(groups: &[TriedGroup], kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
+fn budgets(groups: &[TriedGroup], kernel: &Kernel) -> Result<Vec<PolicyChange>, PolicyError> {
     let hierarchy = kernel.hierarchy();
     let mount = &hierarchy.mount;
     let Ok(root) = fs::read_to_string(mount.join(BUDGET)) else { return Ok(Vec::new()) };
@@ -97,7 +98,7 @@ fn budgets(groups: &[TriedGroup], kernel: &Kernel) -> Result<Vec<Change>, Policy
     let change = |(directory, needed): (PathBuf, f64)| {
         let has = fs::read_to_string(directory.join(BUDGET)).ok().and_then(|text| text.trim().parse::<f64>().ok());
         let has = has.ok_or_else(|| PolicyError::NoBudget(directory.clone()))?;
-        Ok(if has >= needed { None } else { Change::file(&directory, BUDGET, needed) })
+        Ok(if has >= needed { None } else { PolicyChange::file(&directory, BUDGET, needed) })
     };
     needed.into_iter().filter_map(|it| change(it).transpose()).collect()
 }
@@ -130,10 +131,10 @@ mod tests {
         let said: Vec<(String, String)> = changes
             .into_iter()
             .filter_map(|change| match change {
-                Change::File { directory, after, .. } => {
+                PolicyChange::File { directory, after, .. } => {
                     Some((directory.strip_prefix(home.path()).unwrap().display().to_string(), after))
                 }
-                Change::Thread { .. } => None,
+                PolicyChange::Thread { .. } => None,
             })
             .collect();
         let expected = [("pod", "855000"), ("pod/a", "427500"), ("pod/b", "427500")];

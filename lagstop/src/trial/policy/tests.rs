@@ -27,11 +27,11 @@ fn says(home: &Path, name: &str, file: &str) -> String {
     fs::read_to_string(home.join(name).join(file)).unwrap().trim().to_owned()
 }
 
-fn make(changes: &[Change]) {
+fn make(changes: &[PolicyChange]) {
     changes.iter().for_each(|change| assert_eq!(change.make().unwrap(), Made::Yes));
 }
 
-fn put_back(changes: &[Change]) {
+fn put_back(changes: &[PolicyChange]) {
     let (restored, _) = undo(changes, &mut || {});
     assert_eq!((restored.left, restored.failed), (Vec::new(), Vec::new()));
 }

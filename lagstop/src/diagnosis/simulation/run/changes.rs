@@ -1,7 +1,7 @@
 //! Changes during a simulation: quotas are used up and renewed, and cgroups are ranked again.
 
 use super::Host;
-use crate::diagnosis::simulation::Dynamic;
+use crate::diagnosis::simulation::SimulatedDynamic;
 
 impl Host<'_> {
     pub(super) fn throttle(&mut self, number: usize) {
@@ -26,7 +26,8 @@ impl Host<'_> {
 
     /// Makes the cgroups idle that are heavy now.
     pub(super) fn rank(&mut self) {
-        let Some(Dynamic { ranked, heavy, every, heavy_from, light_below }) = &self.shared.policy.dynamic else {
+        let Some(SimulatedDynamic { ranked, heavy, every, heavy_from, light_below }) = &self.shared.policy.dynamic
+        else {
             return;
         };
         self.ranks = self.now + every;

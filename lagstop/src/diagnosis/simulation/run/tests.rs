@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     diagnosis::simulation::Weight,
-    diagnosis::simulation::{Demand, Dynamic, Group},
+    diagnosis::simulation::{Demand, Group, SimulatedDynamic},
 };
 
 /// A kernel whose turns are so short that all share at any time, as in theory.
@@ -177,7 +177,8 @@ fn where_there_are_fewer_tasks_the_others_do_their_work() {
 #[test]
 fn who_is_heavy_is_decided_anew() {
     let trace = trace(1, 40, &[sleeps(1, 50, 2.0), spins(2), spins(2)]);
-    let dynamic = Dynamic { ranked: vec![0, 1, 2], heavy: vec![0], every: 0.5, heavy_from: 1.2, light_below: 0.8 };
+    let dynamic =
+        SimulatedDynamic { ranked: vec![0, 1, 2], heavy: vec![0], every: 0.5, heavy_from: 1.2, light_below: 0.8 };
     let then = run_free(&trace, &usual(1), &SimulatedPolicy { dynamic: Some(dynamic), ..SimulatedPolicy::none() });
     let now = run_free(&trace, &usual(1), &SimulatedPolicy::none());
     assert!(then.groups[0].wait < 0.5 * now.groups[0].wait, "{then:?} and {now:?}");

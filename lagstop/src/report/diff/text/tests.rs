@@ -30,7 +30,7 @@ fn lines_within(text: &str, width: usize) -> bool {
 fn a_comparison_reads_like_this() {
     let mut comparison = comparison();
     comparison.keep(1);
-    let text = render(&comparison, Options::default());
+    let text = render(&comparison, PageOptions::default());
     assert!(lines_within(&text, 100), "{text}");
     insta::assert_snapshot!(text);
 }
@@ -40,7 +40,7 @@ fn on_a_narrow_terminal_it_reads_like_this() {
     let mut comparison = comparison();
     comparison.keep(1);
     comparison.doubts.push("The load differs: CPU utilisation was 20.0 % before and 60.0 % after.".to_owned());
-    let text = render(&comparison, Options { width: 60, colour: false });
+    let text = render(&comparison, PageOptions { width: 60, colour: false });
     assert!(lines_within(&text, 60), "{text}");
     insta::assert_snapshot!(text);
 }
@@ -56,13 +56,13 @@ fn for_programs_it_reads_like_this() {
 
 #[test]
 fn colour_changes_nothing_but_colour() {
-    let coloured = render(&comparison(), Options { width: 100, colour: true });
+    let coloured = render(&comparison(), PageOptions { width: 100, colour: true });
     assert!(coloured.contains("\u{1b}[1;31mworse\u{1b}[0m"));
     let mut plain = coloured;
     for sgr in ["0", "1", "2", "1;31", "32", "1;33", "36"] {
         plain = plain.replace(&format!("\u{1b}[{sgr}m"), "");
     }
-    assert_eq!(plain, render(&comparison(), Options::default()));
+    assert_eq!(plain, render(&comparison(), PageOptions::default()));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn nothing_hostile_gets_through() {
     comparison.after.session.hostname = "\u{1b}]0;owned\u{7}".to_owned();
     comparison.cgroups[0].name = format!("{}\u{9b}31m", "long".repeat(40));
     for width in [0, 30, 100] {
-        let text = render(&comparison, Options { width, colour: false });
+        let text = render(&comparison, PageOptions { width, colour: false });
         assert!(text.lines().all(|line| !line.contains(is_hostile)), "{text}");
     }
     let json = json::render(&comparison).unwrap();
@@ -83,7 +83,7 @@ fn nothing_hostile_gets_through() {
 #[test]
 fn an_empty_comparison_says_so() {
     let comparison = compare(&side("", &[]), &side("", &[]), &DiffSettings::default());
-    let text = render(&comparison, Options::default());
+    let text = render(&comparison, PageOptions::default());
     assert!(
         text.starts_with("On the host, there are not enough intervals to compare. No cgroup is in both recordings."),
         "{text}"

@@ -15,7 +15,7 @@ use crate::{
         state::State,
         view::{
             chart,
-            waits::{cause_name, cgroup_name, millis},
+            waits::{blamed_name, cgroup_name, millis},
         },
         waits::{self, Wait},
     },
@@ -52,8 +52,8 @@ impl Page {
         }
         let mut lines = vec![self.block_title(&format!("Why it waited: {} ms/s", millis(all, now)))];
         for part in parts.iter().filter(|part| part.share >= SMALLEST) {
-            let style = if part.cause.label().is_some() { self.theme.label() } else { Style::new() };
-            lines.push(self.part(&cause_name(part.cause, now), style, part, now));
+            let style = if part.blamed.label().is_some() { self.theme.label() } else { Style::new() };
+            lines.push(self.part(&blamed_name(part.blamed, now), style, part, now));
         }
         lines
     }

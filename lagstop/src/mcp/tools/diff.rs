@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-pub(super) struct Compare;
+pub(super) struct DiffTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -39,7 +39,7 @@ pub(super) struct Reply {
     is_worse: bool,
     /// Caveats of the comparison.
     caveats: Vec<String>,
-    /// Significant changes of the host. Metrics that are not listed did not change by more than chance explains, or
+    /// Significant changes of the host. Figures that are not listed did not change by more than chance explains, or
     /// could not be compared.
     host: List<Change>,
     /// Numbers of cgroups by kind.
@@ -52,8 +52,8 @@ pub(super) struct Reply {
     gone: List<Lone>,
 }
 
-impl Tool for Compare {
-    const NAME: &'static str = "compare";
+impl Tool for DiffTool {
+    const NAME: &'static str = "diff";
     const TITLE: &'static str = "Compare two recordings";
     const ABOUT: &'static str = "\
         What changed from one recording to another, on the host and in each cgroup, and whether that is more than \
