@@ -118,7 +118,7 @@ fn causes() -> String {
         let meaning = counter.meaning.trim_start_matches("Part of `runq_wait_ns`: ").trim_end_matches('.');
         [&format!("`{}`", cause.name()), &format!("`{}`", counter.name), meaning].map(str::to_owned).into()
     };
-    rows("cause | field | while the task waited", WaitCause::ALL.into_iter().map(row))
+    rows("cause | field | what happened during the wait", WaitCause::ALL.into_iter().map(row))
 }
 
 fn methods() -> String {
@@ -133,7 +133,7 @@ fn compared() -> String {
         let Derived { name, label, formula, .. } = derived;
         [&format!("`{name}`"), label, of, formula, unit(derived.unit)].map(str::to_owned).into()
     };
-    rows("figure | meaning | of | formula | unit", diff::reference().into_iter().map(row))
+    rows("metric | meaning | for | formula | unit", diff::reference().into_iter().map(row))
 }
 
 fn figures(rule: Rule) -> String {
@@ -146,5 +146,5 @@ fn figures(rule: Rule) -> String {
             figure.source.to_owned(),
         ]
     };
-    rows("figure | meaning | unit | formula | source", rule.figures().iter().map(row))
+    rows("metric | meaning | unit | formula | source", rule.figures().iter().map(row))
 }

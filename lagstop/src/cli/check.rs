@@ -18,7 +18,7 @@ Examples:
   lagstop check --format json | jq -r '.measures[] | [.measure, .way] | @tsv'
   lagstop check --hooks switch-cost=kprobe:schedule
 
-Exit code: 0 if everything can be measured, 3 if some figures are n/a, 4 if measuring in the kernel is impossible.
+Exit code: 0 if everything can be measured, 3 if some metrics are n/a, 4 if measuring in the kernel is impossible.
 With exit code 4 only `lagstop top` and `lagstop run` work; they read /proc and cgroup files.
 Without privileges, check attaches no programs and reports what it can determine.";
 

@@ -80,7 +80,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<FailOn>,
 
-    /// Explain how the figures of a finding are computed: inputs, formula and source
+    /// Explain how the metrics of a finding are computed: inputs, formula and source
     #[arg(long, value_name = "FINDING", value_parser = rule(), conflicts_with = "plan")]
     explain: Option<Rule>,
 

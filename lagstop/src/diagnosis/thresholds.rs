@@ -138,7 +138,7 @@ thresholds! {
         "CFS-LAGS paper (arXiv 2508.15703, §3.1): up to 20 µs on its overloaded host";
     /// Factor by which overhead must change between quiet and busy times to be called a change.
     growth_notable: f64 = 1.2 => Factor, _,
-        "lagstop's own choice: with a smaller factor, chance may hide it";
+        "lagstop's own choice: a smaller change may be chance";
     /// CPU time used on top of the tasks' own work, as a share of that work, worth acting on.
     utilisation_gap_warn: f64 = 0.10 => Share, Warning,
         "lagstop's own choice; the CFS-LAGS paper's +10 and +100 % (arXiv 2508.15703, §5.1) compare CPU time used \
@@ -227,7 +227,7 @@ thresholds! {
         "lagstop's own choice: each drop makes a client wait for a second or more";
     /// Independent intervals that a verdict on density needs.
     density_intervals: u64 = 24 => Count, _,
-        "lagstop's own choice: four for each of six bins of density";
+        "lagstop's own choice: four for each of six densities";
     /// How many times as many cgroups must be active at the fullest density as at the emptiest for a verdict.
     density_spread: f64 = 1.5 => Factor, Info,
         "lagstop's own choice: with less spread, all densities look alike";
@@ -248,16 +248,16 @@ thresholds! {
         "lagstop's own choice: it is stopped for as long as it runs and waits otherwise";
     /// Maximum number of findings about single cgroups.
     max_cgroup_findings: usize = 5 => Count, _,
-        "lagstop's own choice: more are hardly read";
+        "lagstop's own choice: few people read more";
     /// Intervals that a verdict needs.
     min_intervals: u64 = 5 => Count, _,
         "lagstop's own choice: with fewer, one odd interval decides";
     /// Switches that a verdict on their cost needs.
     min_switches: u64 = 1_000 => Count, _,
-        "lagstop's own choice: costs that vary as much as their mean then give it within 3 %";
-    /// Run-queue waits that a verdict on one cgroup needs in 20 s or more: over less time in proportion, but a tenth at least.
+        "lagstop's own choice: with a standard deviation as large as the mean, the standard error is then 3 %";
+    /// Run-queue waits that a verdict on one cgroup needs in 20 s or more. In less time, in proportion, but at least a tenth.
     min_waits: u64 = 100 => Count, _,
-        "lagstop's own choice: a 99th percentile then has a wait beyond it";
+        "lagstop's own choice: of 100 waits, one is above the 99th percentile";
 }
 
 /// Why a threshold cannot be set.

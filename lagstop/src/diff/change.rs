@@ -1,4 +1,4 @@
-//! What one figure was before and after, and what is to be made of that.
+//! What one metric was before and after, and what is to be made of that.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::units::Unit;
 
-/// One figure before and after.
+/// One metric before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Change {
     /// Stable name in JSON.
@@ -37,7 +37,7 @@ pub struct Change {
     /// p-value: the probability of a change at least this large by chance alone.
     pub p: Option<f64>,
     /// Effective sample size of the first recording: the number of independent pieces with the same precision for this
-    /// figure.
+    /// metric.
     pub effective_before: Option<f64>,
     /// Effective sample size of the second recording.
     pub effective_after: Option<f64>,
@@ -58,9 +58,9 @@ pub enum ChangeVerdict {
     Worse,
     /// Significantly less of a cost.
     Better,
-    /// Significantly more of a figure that is neither good nor bad.
+    /// Significantly more of a metric that is neither good nor bad.
     More,
-    /// Significantly less of such a figure.
+    /// Significantly less of such a metric.
     Less,
     /// The change may be by chance.
     NoSignificantChange,
@@ -151,13 +151,13 @@ impl<'a> Comparer<'a> {
         (self.before.side, self.after.side)
     }
 
-    /// The host's figures, not judged yet.
+    /// The host's metrics, not judged yet.
     pub(super) fn host(&self) -> Vec<Change> {
         let (before, after) = self.sides();
         self.changes(ComparedSubject::Host, &ComparedFigure::of_host(), &before.host, &after.host)
     }
 
-    /// A cgroup's figures, not judged yet.
+    /// A cgroup's metrics, not judged yet.
     pub(super) fn cgroup(
         &self,
         before: &Series<{ Amount::OF_CGROUP }>,
@@ -222,7 +222,7 @@ impl<'a> Comparer<'a> {
                 change.verdict = ChangeVerdict::NotEnoughIntervals;
                 let (before, after, least) = (of_before.effective, of_after.effective, Drawn::LEAST);
                 change.missing = Some(if of_before.is_enough() && of_after.is_enough() {
-                    format!("most figures of the host have an effective sample size below {least}")
+                    format!("most metrics of the host have an effective sample size below {least}")
                 } else {
                     format!("effective sample size: {before:.1} before, {after:.1} after; at least {least} is needed")
                 });

@@ -145,7 +145,7 @@ impl Diff {
         {
             "On the host, there are not enough intervals to compare.".to_owned()
         } else {
-            "On the host, no figure can be compared.".to_owned()
+            "On the host, no metric can be compared.".to_owned()
         }
     }
 

@@ -246,13 +246,13 @@ pub(super) static WAYS: &[Way] = &[
     way(
         Measure::Accept,
         "fexit:inet_csk_accept",
-        "at exit of inet_csk_accept()",
+        "at entry and exit of inet_csk_accept()",
         &[probe("accept_exit", At::Exit("inet_csk_accept")), optional("accept_entry", At::Entry("inet_csk_accept"))],
     ),
     way(
         Measure::Accept,
         "kretprobe:inet_csk_accept",
-        "at exit of inet_csk_accept(); a kretprobe misses returns when many processes wait at once",
+        "at entry and exit of inet_csk_accept(); a kretprobe misses returns when many processes wait at once",
         &[
             probe("accept_kretprobe", At::Kretprobe("inet_csk_accept")),
             optional("accept_kprobe", At::Kprobe("inet_csk_accept")),
@@ -261,7 +261,7 @@ pub(super) static WAYS: &[Way] = &[
     way(
         Measure::Accept,
         "syscalls",
-        "at exit of accept(2) and accept4(2), without io_uring; slows down every system call slightly",
+        "at entry and exit of accept(2) and accept4(2), without io_uring and 32-bit programs; slows down every system call slightly",
         &[
             probe("accept", At::Syscall("sys_exit_accept")),
             probe("accept4", At::Syscall("sys_exit_accept4")),

@@ -40,11 +40,11 @@ derived! {
     CGROUP_OVERHEAD = "overhead": Cores, "overhead" = "(switching_ns + kept_ns) / duration_ns",
         "switch cost of the cgroup, in CPUs";
     MEAN_SWITCH_COST = "mean_switch_cost": Ns, "mean switch cost" = "switching_ns / switches",
-        "mean cost of a switch away from a task other than idle";
+        "mean cost of a switch, without switches from idle";
     PICK_FUNCTION_COST = "pick_function_cost": Ns, "pick function" = "pick_function_ns / switches",
         "mean time in the pick function for a switch";
     SWITCH_RATE = "switch_rate": PerSecond, "switches" = "switches / duration_ns",
-        "switches away from tasks other than idle, per second";
+        "switches per second, without those from idle";
     CPU = "cpu": Cores, "CPU time" = "cpu_ns / duration_ns",
         "CPU time as accounted by the kernel, in CPUs";
     WAIT_PER_CPU = "wait_per_cpu": Factor, "wait per CPU time" = "runq_wait_ns / cpu_ns",
@@ -52,7 +52,7 @@ derived! {
     MEAN_WAIT = "mean_wait": Ns, "mean run-queue wait" = "runq_wait_ns / runq_waits",
         "mean run-queue wait: time from runnable to running";
     WAITING = "waiting": Tasks, "tasks waiting" = "runq_wait_ns / duration_ns",
-        "tasks that are runnable and not running, on average";
+        "average number of tasks that were runnable but not running";
     WAIT_P99 = "wait_p99": Ns, "p99 run-queue wait" = "99th percentile of its run-queue waits",
         "99 % of the run-queue waits are at most this long";
     RUNNABLE_LOAD = "runnable_load": Tasks, "runnable load" = "(cpu_ns + runq_wait_ns) / duration_ns",
@@ -85,7 +85,7 @@ impl Derived {
             name: counter.name.trim_end_matches("_ns"),
             label: counter.column.map_or(counter.name, |column| column.name),
             unit: Unit::Share,
-            formula: "the counter of this name / duration_ns of the intervals in which it was read",
+            formula: "its counter (_ns) / duration_ns of the intervals in which it was read",
             meaning: counter.meaning,
         }
     }

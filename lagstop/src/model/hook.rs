@@ -1,4 +1,4 @@
-//! How each figure is measured on this kernel.
+//! How each metric is measured on this kernel.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,12 +17,12 @@ pub struct Hook {
     pub way: Option<String>,
     /// How the method works, what it misses, and why no better method is used. If not measured, the reason.
     pub detail: String,
-    /// The figures that need it.
+    /// The metrics that need it.
     pub measures: String,
 }
 
 impl Hook {
-    /// The figures that need it, one by one.
+    /// The metrics that need it, one by one.
     pub fn figures(&self) -> impl Iterator<Item = &str> {
         self.measures.split(", ")
     }
@@ -39,6 +39,6 @@ impl Hook {
 pub enum HookState {
     /// Measured.
     On,
-    /// Not measured. Its figures are `n/a`.
+    /// Not measured. Its metrics are `n/a`.
     Off,
 }

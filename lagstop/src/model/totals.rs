@@ -70,7 +70,7 @@ counters! {
             .column("wait-throttled", "quota %", 7,
             "waits for its quota",
             "run-queue wait while its quota, or that of an ancestor, was used up, in % of one CPU");
-        /// Part of `runq_wait_ns`: the task was on another CPU, and was migrated.
+        /// Part of `runq_wait_ns`: the task waited on another CPU, before it was migrated.
         wait_elsewhere_ns: Nanos => CAUSES;
         /// Part of `runq_wait_ns`: what the CPU did is unknown.
         wait_unknown_ns: Nanos => CAUSES;

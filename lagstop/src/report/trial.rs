@@ -178,7 +178,7 @@ pub fn text(tried: &Tried, options: PageOptions) -> String {
     page.text(
         "",
         Colour::Dim,
-        "More than chance: tested over all figures; on average, at most 5 % of the figures with \"yes\" changed by chance. Predicted \
+        "More than chance: tested over all metrics; on average, at most 5 % of the metrics with \"yes\" changed by chance. Predicted \
          change: simulated for this policy and these cgroups, from data before the trial. Within prediction: the measured change, \
          without its own interval, is in the predicted interval. See docs/trial.md.",
     );

@@ -78,11 +78,11 @@ columns! {
     Throttled: "throttled" "thrtl%" 6 "share of periods throttled"
         "quota periods in which the quota was used up, in % of all periods",
     CostOfCpu: "cost-of-cpu" "of CPU%" 7 "switch cost of CPU time" "switch cost in % of the cgroup's own CPU time",
-    SwitchP50: "switch-cost-p50" "p50 cost" 8 "median switch cost" "half of the switches cost at most this much",
+    SwitchP50: "switch-cost-p50" "p50 cost" 8 "p50 switch cost" "half of the switches cost at most this much",
     SwitchP99: "switch-cost-p99" "p99 cost" 8 "p99 switch cost"
         "99 % of the switches cost at most this much",
     Waiting: "waiting" "waiting" 7 = WAITING,
-    RunqWaitP50: "runq-wait-p50" "p50 wait" 8 "median run-queue wait"
+    RunqWaitP50: "runq-wait-p50" "p50 wait" 8 "p50 run-queue wait"
         "half of the run-queue waits are at most this long",
     Threads: "threads" "threads" 7 "threads" "tasks seen running",
     ThrottledTime: "throttled-time" "thrtl" 8 "time throttled" "time that the quota throttled it, summed over CPUs",

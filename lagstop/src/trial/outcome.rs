@@ -42,7 +42,7 @@ pub struct TrialOutcome {
     pub blocks: Vec<TimeOfBlock>,
     /// Time between samples of waiting threads, in seconds. `None`: waits count when they end.
     pub looked_every_seconds: Option<f64>,
-    /// All figures, with their changes.
+    /// All metrics, with their changes.
     pub figures: Vec<TriedFigure>,
     /// Why the trial ended early. `None` if it did not.
     pub ended: Option<String>,
@@ -52,7 +52,7 @@ pub struct TrialOutcome {
     pub not_undone: Vec<String>,
 }
 
-/// The time of a block that counts. All figures cover exactly this time.
+/// The time of a block that counts. All metrics cover exactly this time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TimeOfBlock {
     /// Whether it is a block with the policy.
@@ -65,7 +65,7 @@ pub struct TimeOfBlock {
     /// `None`: the block has too few intervals to tell.
     pub is_steady: Option<bool>,
     /// Correction of the light cgroups' waits, in seconds: waits spent in this time and accounted by the kernel after
-    /// it, minus waits spent before it and accounted in it. The figures include this correction. `None`: unknown, and
+    /// it, minus waits spent before it and accounted in it. The metrics include this correction. `None`: unknown, and
     /// not included.
     pub light_moved_seconds: Option<f64>,
     /// The same correction for the heavy cgroups.
@@ -79,12 +79,12 @@ impl TimeOfBlock {
     }
 }
 
-/// Result for one figure.
+/// Result for one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TriedFigure {
-    /// Name of the figure, for programs.
+    /// Name of the metric, for programs.
     pub name: &'static str,
-    /// Readable name of the figure.
+    /// Readable name of the metric.
     pub label: &'static str,
     /// Its unit.
     pub unit: Unit,
@@ -108,7 +108,7 @@ pub struct TriedFigure {
     pub predicted_low: Option<f64>,
     /// Upper end of the predicted interval.
     pub predicted_high: Option<f64>,
-    /// Why there is no prediction, if this figure would otherwise have one.
+    /// Why there is no prediction, if this metric would otherwise have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted_why_not: Option<String>,
     /// Whether `change` is between `predicted_low` and `predicted_high`. This ignores the interval of `change`.
@@ -128,7 +128,7 @@ impl TriedFigure {
 /// How far two neighbouring buckets of a distribution are apart at most: four share a power of two.
 const BUCKET: f64 = 1.25;
 
-/// A figure that is predicted as well, or that is only tried, by its name and label.
+/// A metric that is predicted as well, or that is only tried, by its name and label.
 #[derive(Clone, Copy)]
 enum What {
     Predicted(ForecastFigure),
@@ -160,7 +160,7 @@ impl What {
     }
 }
 
-/// A figure of a block: what it is, its unit, and how to get it.
+/// A metric of a block: what it is, its unit, and how to get it.
 struct Kind {
     what: What,
     unit: Unit,
@@ -367,7 +367,7 @@ mod tests {
     /// Of a trial, by default.
     const BLOCKS: usize = 13;
 
-    /// Trials of nothing: of all figures, the part that is called changed, the part whose interval excludes no change, and the
+    /// Trials of nothing: of all metrics, the part that is called changed, the part whose interval excludes no change, and the
     /// mean change.
     fn placebo(spread: f64, correlation: f64, seeds: Range<u64>) -> (f64, f64, f64) {
         let trials = (seeds.end - seeds.start) as f64;

@@ -39,7 +39,7 @@ pub(super) struct Reply {
     is_worse: bool,
     /// Caveats of the comparison.
     caveats: Vec<String>,
-    /// Significant changes of the host. Figures that are not listed did not change by more than chance explains, or
+    /// Significant changes of the host. Metrics that are not listed did not change by more than chance explains, or
     /// could not be compared.
     host: List<Change>,
     /// Numbers of cgroups by kind.

@@ -58,7 +58,7 @@ fn worth(effective: impl Iterator<Item = f64> + Clone) -> String {
     match [least, most].map(|effective| format!("{effective:.0}")) {
         _ if least > most => String::new(),
         [least, most] if least == most => format!("; effective sample size {least}"),
-        [least, most] => format!("; effective sample size {least} to {most}, by figure"),
+        [least, most] => format!("; effective sample size {least} to {most}, by metric"),
     }
 }
 

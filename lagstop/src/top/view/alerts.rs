@@ -143,7 +143,7 @@ fn figure(alert: &Alert) -> String {
     match (alert.kind, alert.subject) {
         (AlertKind::Overhead, _) => format!("overhead {share} % of all CPU time"),
         (AlertKind::CostOfCpu, AlertSubject::Host) => {
-            format!("most cgroups spend {share} % of their CPU time on switches")
+            format!("most cgroups: switch cost about {share} % of their CPU time")
         }
         (AlertKind::CostOfCpu, _) => format!("switch cost {share} % of its CPU time"),
         (AlertKind::MeanSwitchCost, _) => format!("a switch costs {}", Nanos(value as u64)),

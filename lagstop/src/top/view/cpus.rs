@@ -117,7 +117,7 @@ impl Content {
 
 fn lines(now: &frame::Frame, state: &State, width: usize, theme: &Theme) -> Vec<Line<'static>> {
     if now.interval.cpus.is_empty() {
-        return vec![Line::from("Per-CPU figures were not recorded.")];
+        return vec![Line::from("Per-CPU metrics were not recorded.")];
     }
     let place = |cpu: &Cpu| {
         let places = &state.session().topology;
