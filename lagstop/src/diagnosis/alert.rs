@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_switches_are_dear_stands_out_among_costlier_ones() {
+    fn one_whose_switches_are_expensive_stands_out_among_costlier_ones() {
         let one = |(id, &(switches, cost)): (usize, &(u64, u64))| Cgroup {
             id: CgroupId(10 + id as u64),
             totals: Totals {
@@ -216,13 +216,13 @@ mod tests {
         let interval = Interval { duration_ns: Nanos::SECOND, cgroups, ..Interval::default() };
         let found = alerts(&interval, &Thresholds::default());
         let found: Vec<_> = found.iter().map(|alert| (alert.subject, alert.kind, alert.severity)).collect();
-        let dear = AlertSubject::Cgroup(CgroupId(10));
+        let expensive = AlertSubject::Cgroup(CgroupId(10));
         assert_eq!(
             found,
             [
                 (AlertSubject::Host, AlertKind::CostOfCpu, Severity::Warning),
-                (dear, AlertKind::CostOfCpu, Severity::Critical),
-                (dear, AlertKind::MeanSwitchCost, Severity::Critical),
+                (expensive, AlertKind::CostOfCpu, Severity::Critical),
+                (expensive, AlertKind::MeanSwitchCost, Severity::Critical),
             ]
         );
     }
@@ -241,7 +241,7 @@ mod tests {
         let of = |totals| Cgroup { totals, ..Cgroup::default() };
         let costly = Totals { switches: 1_000, pick_ns: Some(Nanos(10_000_000)), swap_ns: Some(Nanos(0)), ..totals };
         assert_eq!(with(of(costly)), [(AlertKind::CostOfCpu, Severity::Critical)], "10 µs are worth knowing, not more");
-        let dear = Totals {
+        let expensive = Totals {
             switches: 1_000,
             cpu_ns: Nanos(300_000_000),
             pick_ns: Some(Nanos(20_000_000)),
@@ -249,10 +249,10 @@ mod tests {
             ..totals
         };
         assert_eq!(
-            with(of(dear)),
+            with(of(expensive)),
             [(AlertKind::CostOfCpu, Severity::Critical), (AlertKind::MeanSwitchCost, Severity::Critical)]
         );
-        let few = Totals { cpu_ns: Nanos(1_000_000_000), ..dear };
+        let few = Totals { cpu_ns: Nanos(1_000_000_000), ..expensive };
         assert_eq!(with(of(few)), [], "expensive, and few");
         let waits = |ns| with(of(Totals { runq_wait_ns: Some(Nanos(ns)), ..totals }));
         assert_eq!(waits(99_000_000), []);

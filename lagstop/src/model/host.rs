@@ -70,7 +70,7 @@ counters! {
     if_measured {}
 }
 
-/// Sums over all cgroups and idle, and figures of the host alone.
+/// Sums over all cgroups and idle, and metrics of the host alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 #[schemars(!remote)]
