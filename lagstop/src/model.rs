@@ -1,9 +1,9 @@
 //! What one interval says. Pure data and arithmetic: no I/O, no clock, no eBPF, no terminal.
 
 mod behind;
-mod beside;
 pub(crate) mod bounded;
 mod by_cpu;
+mod by_id;
 mod cgroup;
 mod cgroup_id;
 mod closer_look;
@@ -38,8 +38,8 @@ mod totals;
 mod wait_cause;
 
 pub use behind::WaitBehind;
-pub(crate) use beside::Beside;
 pub use by_cpu::ByCpu;
+pub use by_id::ById;
 pub use cgroup::{Cgroup, CgroupLabel, GroupBy, Vcpus, Workload};
 pub use cgroup_id::CgroupId;
 pub(crate) use cgroup_id::id_as_text;

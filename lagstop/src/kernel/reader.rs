@@ -12,7 +12,7 @@ mod tables;
 mod traffic;
 mod unwatched;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use aya::{
     Ebpf,
@@ -41,7 +41,9 @@ use super::{
     probe_cost::ProbeCost,
     rows::Owners,
 };
-use crate::model::{CgroupCounters, CgroupId, CpuReading, Hook, Lost, Measure, Nanos, Totals, Traffic, WaitBehind};
+use crate::model::{
+    ById, CgroupCounters, CgroupId, CpuReading, Hook, Lost, Measure, Nanos, Totals, Traffic, WaitBehind,
+};
 
 /// All totals in the kernel at one moment.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +53,7 @@ pub struct KernelSnapshot {
     /// The idle tasks.
     pub idle: Totals,
     /// Every cgroup that has a row, and [`CgroupId::OTHER`].
-    pub cgroups: BTreeMap<CgroupId, KernelCgroup>,
+    pub cgroups: ById<KernelCgroup>,
     /// CPUs, by number.
     pub cpus: Vec<CpuReading>,
     /// Local addresses that connections came to. Empty where TCP is not watched.
@@ -387,7 +389,7 @@ impl KernelReader {
     }
 
     /// Every cgroup that owns a row.
-    fn cgroups(&self) -> BTreeMap<CgroupId, KernelCgroup> {
+    fn cgroups(&self) -> ById<KernelCgroup> {
         let of = |row: u32, path: Arc<str>| KernelCgroup {
             path,
             counters: self.counted.counters(row),

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    Beside, Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, FileCounters, Host, HostTimes, Idle, Listener,
-    LoadCredits, Nanos, NetworkNamespace, Snapshot, Totals, WaitBehind, behind::worst, bounded, crowd::Crowds,
+    Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, FileCounters, Host, HostTimes, Idle, Listener, LoadCredits,
+    Nanos, NetworkNamespace, Snapshot, Totals, WaitBehind, behind::worst, bounded, crowd::Crowds,
 };
 
 /// Differences between two snapshots: for the host, for each cgroup that was not idle, and for each listener.
@@ -89,7 +89,7 @@ impl Interval {
     pub fn between(seq: u64, origin: Nanos, before: &Snapshot, after: &Snapshot, credits: &mut LoadCredits) -> Self {
         let duration_ns = after.at.saturating_sub(before.at);
         let mut crowds = Crowds::default();
-        let mut earlier = Beside::of(&before.cgroups);
+        let mut earlier = before.cgroups.beside();
         let ran =
             after.cgroups.iter().filter_map(|(&id, now)| cgroup(id, earlier.get(id), now, duration_ns, &mut crowds));
         // Allocated at once, because cgroups are large.
@@ -158,11 +158,14 @@ const fn is_zero(count: &u64) -> bool {
 /// `None` for a cgroup that was idle. The others go into `crowds`.
 fn cgroup(
     id: CgroupId,
-    before: Option<&CgroupState>,
-    now: &CgroupState,
+    before: Option<&Arc<CgroupState>>,
+    now: &Arc<CgroupState>,
     duration: Nanos,
     crowds: &mut Crowds,
 ) -> Option<Cgroup> {
+    if before.is_some_and(|before| Arc::ptr_eq(before, now)) {
+        return None;
+    }
     let files =
         before.map_or_else(FileCounters::default, |before| now.files.counters.since_known(&before.files.counters));
     let throttled = files.nr_throttled > Some(0);
@@ -201,7 +204,7 @@ fn name_waits(cgroups: &mut [Cgroup], after: &Snapshot) {
     // Ascending, as in the snapshot.
     let ids: Vec<CgroupId> = cgroups.iter().map(|cgroup| cgroup.id).collect();
     let is_there = |one: &&WaitBehind| ids.binary_search(&one.id).is_ok();
-    let mut states = Beside::of(&after.cgroups);
+    let mut states = after.cgroups.beside();
     for cgroup in cgroups {
         let all = cgroup.totals.wait_behind_ns.filter(|all| *all > Nanos::ZERO);
         if let Some((all, state)) = all.zip(states.get(cgroup.id)) {
@@ -253,9 +256,11 @@ mod tests {
     }
 
     fn snapshot(at: u64, idle: Totals, cgroups: &[(u64, Totals)]) -> Snapshot {
-        let state = |totals| CgroupState {
-            counters: Arc::new(CgroupCounters { totals, ..CgroupCounters::default() }),
-            ..CgroupState::default()
+        let state = |totals| {
+            Arc::new(CgroupState {
+                counters: Arc::new(CgroupCounters { totals, ..CgroupCounters::default() }),
+                ..CgroupState::default()
+            })
         };
         Snapshot {
             at: Nanos(at),
@@ -288,7 +293,10 @@ mod tests {
             }),
             ..CgroupState::default()
         };
-        let snapshot = |waits| Snapshot { cgroups: [(CgroupId(5), with(waits))].into(), ..Snapshot::default() };
+        let snapshot = |waits| Snapshot {
+            cgroups: [(CgroupId(5), Arc::new(with(waits)))].into_iter().collect(),
+            ..Snapshot::default()
+        };
         let waits = |before, after| {
             let interval =
                 Interval::between(0, Nanos::ZERO, &snapshot(before), &snapshot(after), &mut LoadCredits::default());
@@ -302,10 +310,10 @@ mod tests {
         let mut before = snapshot(0, Totals::default(), &[(5, totals(1, 0, 0, 0))]);
         let mut after = snapshot(1, Totals::default(), &[(5, totals(2, 0, 0, 0))]);
         let reading = |n| FileCounters { nr_throttled: Some(n), ..FileCounters::default() };
-        after.cgroups.get_mut(&CgroupId(5)).unwrap().files.counters = reading(30);
+        Arc::make_mut(after.cgroups.get_mut(&CgroupId(5)).unwrap()).files.counters = reading(30);
         let unknown = Interval::between(0, Nanos::ZERO, &before, &after, &mut LoadCredits::default());
         assert_eq!(unknown.cgroups[0].files.nr_throttled, None);
-        before.cgroups.get_mut(&CgroupId(5)).unwrap().files.counters = reading(10);
+        Arc::make_mut(before.cgroups.get_mut(&CgroupId(5)).unwrap()).files.counters = reading(10);
         let known = Interval::between(0, Nanos::ZERO, &before, &after, &mut LoadCredits::default());
         assert_eq!(known.cgroups[0].files.nr_throttled, Some(20));
     }
@@ -343,11 +351,14 @@ mod tests {
         ) {
             let mut before = Snapshot { cpus: vec![cpu(1, 1); 4], ..Snapshot::default() };
             let mut after = Snapshot { at: Nanos(1), cpus: vec![cpu(2, 2); 4], ..Snapshot::default() };
+            let (mut earlier, mut later) = (Vec::new(), Vec::new());
             for (id, (then, since)) in (0..).map(CgroupId).zip(&groups) {
                 // Some are born in between.
-                before.cgroups.extend(then.as_ref().map(|then| (id, on_cpus(then))));
-                after.cgroups.insert(id, on_cpus(&on_top(then.as_ref().unwrap_or(&Vec::new()), since)));
+                earlier.extend(then.as_ref().map(|then| (id, Arc::new(on_cpus(then)))));
+                later.push((id, Arc::new(on_cpus(&on_top(then.as_ref().unwrap_or(&Vec::new()), since)))));
             }
+            before.cgroups = earlier.into_iter().collect();
+            after.cgroups = later.into_iter().collect();
             let interval = Interval::between(0, Nanos::ZERO, &before, &after, &mut LoadCredits::default());
             prop_assert_eq!(interval.cpus.len(), 4);
             for cgroup in &interval.cgroups {

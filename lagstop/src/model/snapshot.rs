@@ -1,10 +1,10 @@
 //! All totals at one moment.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use super::{
-    ByCpu, CgroupId, CgroupLabel, CpuTotals, Distribution, FileCounters, Level, Listener, Lost, Nanos,
-    NetworkNamespace, OwnCost, Pressure, Totals, Traffic, WaitBehind,
+    ByCpu, ById, CgroupLabel, CpuTotals, Distribution, FileCounters, Level, Listener, Lost, Nanos, NetworkNamespace,
+    OwnCost, Pressure, Totals, Traffic, WaitBehind,
 };
 
 /// All totals at one moment. Two of them subtract to an [`super::Interval`].
@@ -20,8 +20,9 @@ pub struct Snapshot {
     pub untimed: bool,
     /// The idle tasks.
     pub idle: Totals,
-    /// Every cgroup that has been seen and still has a row; [`CgroupId::OTHER`] is what found no row.
-    pub cgroups: BTreeMap<CgroupId, CgroupState>,
+    /// Every cgroup that has been seen and still has a row; [`super::CgroupId::OTHER`] is what found no row. Shared with the snapshot
+    /// before where nothing changed.
+    pub cgroups: ById<Arc<CgroupState>>,
     /// CPUs, by number.
     pub cpus: Vec<CpuReading>,
     pub listening: Vec<Listener>,
@@ -46,7 +47,7 @@ pub struct CgroupState {
 }
 
 /// What a cgroup's files tell.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Files {
     pub counters: FileCounters,
     /// See [`super::Cgroup::quota_ns`].
@@ -58,6 +59,21 @@ pub struct Files {
 }
 
 impl CgroupState {
+    /// The same as `before` if nothing changed.
+    pub(crate) fn shared(self, before: Option<&Arc<Self>>) -> Arc<Self> {
+        let is_same = |before: &&Arc<Self>| {
+            Arc::ptr_eq(&before.label, &self.label)
+                && Arc::ptr_eq(&before.counters, &self.counters)
+                && before.behind.is_empty()
+                && self.behind.is_empty()
+                && before.files == self.files
+        };
+        match before.filter(is_same) {
+            Some(before) => Arc::clone(before),
+            None => Arc::new(self),
+        }
+    }
+
     /// Was nothing added since, so that its counters are still these?
     pub fn stands_at(&self, counters: &Arc<CgroupCounters>) -> bool {
         // Counters of a cgroup with two rows are summed at each snapshot.
@@ -80,7 +96,7 @@ pub struct CgroupCounters {
 
 impl CgroupCounters {
     /// Run-queue wait since `before`; all of it where there was none.
-    pub fn waited_since(&self, before: Option<&CgroupState>) -> Nanos {
+    pub fn waited_since(&self, before: Option<&Arc<CgroupState>>) -> Nanos {
         let wait = |counters: &Self| counters.totals.runq_wait_ns.unwrap_or_default();
         wait(self).saturating_sub(before.map(|before| wait(&before.counters)).unwrap_or_default())
     }

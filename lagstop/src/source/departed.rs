@@ -2,9 +2,9 @@
 //!
 //! To ask for each of them whether it is still there would take a dense host's reader tens of milliseconds in every reading.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{collections::HashSet, sync::Arc};
 
-use crate::model::{Beside, CgroupId, CgroupState};
+use crate::model::{ById, CgroupId, CgroupState};
 
 /// Readings in which every cgroup that stands still is asked once whether it is still there, while there are rows enough.
 const ROUND: usize = 60;
@@ -24,12 +24,12 @@ pub(super) struct Departed {
     asked: CgroupId,
 }
 
-type Cgroups = BTreeMap<CgroupId, CgroupState>;
+type Cgroups = ById<Arc<CgroupState>>;
 
 /// A cgroup in a reading.
 struct Seen<'r> {
     id: CgroupId,
-    state: &'r CgroupState,
+    state: &'r Arc<CgroupState>,
     /// Whether it did nothing since the reading before. `None` where it was not in that.
     stands: Option<bool>,
 }
@@ -57,11 +57,11 @@ impl Departed {
         is_gone: impl Fn(CgroupId, &CgroupState) -> bool,
     ) -> Vec<CgroupId> {
         // Each with whether it stands still. In the first reading all are new.
-        let mut earlier = Beside::of(last);
+        let mut earlier = last.beside();
         let seen = |(&id, state)| Seen {
             id,
             state,
-            stands: earlier.get(id).map(|then: &CgroupState| then.stands_at(&state.counters)),
+            stands: earlier.get(id).map(|then| Arc::ptr_eq(then, state) || then.stands_at(&state.counters)),
         };
         let all: Vec<Seen<'_>> = now.iter().map(seen).collect();
         let is_new = |seen: &&Seen<'_>| !last.is_empty() && seen.is_one() && seen.stands.is_none();
@@ -100,12 +100,14 @@ mod tests {
     use crate::model::{CgroupCounters, Totals};
 
     fn cgroups(ids: Range<u64>, switches: u64) -> Cgroups {
-        let state = |switches| CgroupState {
-            counters: Arc::new(CgroupCounters {
-                totals: Totals { switches, ..Totals::default() },
-                ..CgroupCounters::default()
-            }),
-            ..CgroupState::default()
+        let state = |switches| {
+            Arc::new(CgroupState {
+                counters: Arc::new(CgroupCounters {
+                    totals: Totals { switches, ..Totals::default() },
+                    ..CgroupCounters::default()
+                }),
+                ..CgroupState::default()
+            })
         };
         ids.map(|id| (CgroupId(id), state(switches))).collect()
     }
@@ -124,8 +126,8 @@ mod tests {
     fn those_that_live_for_a_moment_are_known_to_be_gone_at_once() {
         let mut departed = Departed::default();
         let old = cgroups(100..200, 1);
-        assert_eq!(found(&mut departed, &Cgroups::new(), &old, false), (0, 0), "all are new at first");
-        let now = old.iter().map(|(&id, state)| (id, state.clone())).chain(cgroups(1_000..1_700, 1)).collect();
+        assert_eq!(found(&mut departed, &Cgroups::default(), &old, false), (0, 0), "all are new at first");
+        let now = old.iter().map(|(&id, state)| (id, Arc::clone(state))).chain(cgroups(1_000..1_700, 1)).collect();
         let (gone, asked) = found(&mut departed, &old, &now, false);
         assert_eq!(gone, 700);
         assert_eq!(asked, 700 + now.len().div_ceil(ROUND).min(100), "and some of the old ones in their turn");
@@ -149,8 +151,7 @@ mod tests {
     #[test]
     fn nobody_is_gone_who_is_there_and_other_and_root_are_not_asked() {
         let mut departed = Departed::default();
-        let all: Cgroups =
-            [CgroupId::OTHER, CgroupId::ROOT].map(|id| (id, CgroupState::default())).into_iter().collect();
+        let all: Cgroups = [CgroupId::OTHER, CgroupId::ROOT].map(|id| (id, Arc::default())).into_iter().collect();
         assert!(departed.find(&all, &all, true, |_, _| true).is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Intervals from the kernel's files alone, where no programs can be attached.
 
-use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
+use std::{sync::Arc, thread, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;
@@ -141,7 +141,7 @@ impl Collector {
     }
 
     /// The totals of a group, from its totals before and what its threads did.
-    fn counters(&self, before: Option<&CgroupState>, did: Totals, cpu_time: Option<Nanos>) -> Arc<CgroupCounters> {
+    fn counters(&self, before: Option<&Arc<CgroupState>>, did: Totals, cpu_time: Option<Nanos>) -> Arc<CgroupCounters> {
         let mut totals = before.map_or_else(|| self.threads.nothing(), |before| before.counters.totals);
         let cpu_time = cpu_time.unwrap_or(totals.cpu_ns.saturating_add(did.cpu_ns));
         totals.add(&did);
@@ -180,13 +180,15 @@ impl Readings for Collector {
         let Self { files, labels, last, .. } = self;
         let waited = |id, counters: &CgroupCounters| counters.waited_since(last.cgroups.get(&id));
         files.begin(groups.iter().zip(&counted).map(|(group, counters)| waited(group.id, counters)));
-        let mut cgroups = BTreeMap::new();
+        let mut cgroups = Vec::with_capacity(groups.len());
         for (group, counters) in groups.iter().zip(counted) {
             let label = labels.of(last.cgroups.get(&group.id), &*group.path);
             let waited = counters.totals.runq_wait_ns.map(|_| waited(group.id, &counters));
             let files = files.of(group.id, &label, waited, || Some(group.directory.clone()));
-            cgroups.insert(group.id, CgroupState { label, counters, behind: Vec::new(), files });
+            let before = last.cgroups.get(&group.id);
+            cgroups.push((group.id, CgroupState { label, counters, behind: Vec::new(), files }.shared(before)));
         }
+        let cgroups = cgroups.into_iter().collect();
         let host = figures(Cpus::read()?.online.len() as u64, &[])?;
         let idle = self.threads.nothing();
         let (listening, network_namespaces) = self.listeners.read(&[]);

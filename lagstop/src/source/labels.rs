@@ -20,7 +20,7 @@ impl Labels {
     }
 
     /// The label of the cgroup at `path`, whose state was `before`.
-    pub(super) fn of<P>(&mut self, before: Option<&CgroupState>, path: P) -> Arc<CgroupLabel>
+    pub(super) fn of<P>(&mut self, before: Option<&Arc<CgroupState>>, path: P) -> Arc<CgroupLabel>
     where
         P: AsRef<str> + Into<Arc<str>>,
     {
@@ -37,7 +37,7 @@ impl Labels {
             for state in last.cgroups.values_mut() {
                 let label = self.label(Arc::clone(&state.label.path));
                 if label != state.label {
-                    state.label = label;
+                    Arc::make_mut(state).label = label;
                 }
             }
         }
@@ -57,7 +57,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let mut labels = Labels { names: Names::at(home.path()) };
         let first = labels.of(None, "/a");
-        let before = CgroupState { label: Arc::clone(&first), ..CgroupState::default() };
+        let before = Arc::new(CgroupState { label: Arc::clone(&first), ..CgroupState::default() });
         assert!(Arc::ptr_eq(&labels.of(Some(&before), "/a"), &first));
         assert_eq!(&*labels.of(Some(&before), "/b").name, "/b");
     }

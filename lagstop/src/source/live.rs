@@ -1,7 +1,6 @@
 //! Intervals of the running kernel.
 
 use std::{
-    collections::BTreeMap,
     io,
     num::NonZeroU32,
     path::PathBuf,
@@ -25,7 +24,7 @@ use crate::{
     kernel::{
         AttachOptions, Capabilities, Facts, KernelCgroup, KernelError, KernelReader, KernelSnapshot, Wishes, attach,
     },
-    model::{Beside, CgroupId, CgroupState, GroupBy, Hook, HookState, Measure, Nanos, Place, Session, Snapshot},
+    model::{ById, CgroupState, GroupBy, Hook, HookState, Measure, Nanos, Place, Session, Snapshot},
     units::KernelTime,
 };
 
@@ -243,27 +242,28 @@ impl Collector {
     }
 
     /// What is known of the cgroups beside what was counted.
-    fn states(&mut self, counted: BTreeMap<CgroupId, KernelCgroup>) -> BTreeMap<CgroupId, CgroupState> {
+    fn states(&mut self, counted: ById<KernelCgroup>) -> ById<Arc<CgroupState>> {
         let Self { files, hierarchy, labels, last, .. } = self;
-        let mut earlier = Beside::of(&last.cgroups);
+        let mut earlier = last.cgroups.beside();
         let waits: Vec<Nanos> =
             counted.iter().map(|(&id, counted)| counted.counters.waited_since(earlier.get(id))).collect();
         files.begin(waits.iter().copied());
-        let mut earlier = Beside::of(&last.cgroups);
+        let mut earlier = last.cgroups.beside();
         counted
             .into_iter()
             .zip(waits)
             .map(|((id, KernelCgroup { path, counters, behind }), waited)| {
-                let label = labels.of(earlier.get(id), path);
+                let before = earlier.get(id);
+                let label = labels.of(before, path);
                 let waited = counters.totals.runq_wait_ns.map(|_| waited);
                 let files = files.of(id, &label, waited, || hierarchy.directory(&label.path));
-                (id, CgroupState { label, counters, behind, files })
+                (id, CgroupState { label, counters, behind, files }.shared(before))
             })
             .collect()
     }
 
     /// Gives back the rows of cgroups that do not exist any more.
-    fn retire_gone(&mut self, cgroups: &BTreeMap<CgroupId, CgroupState>) -> Result<(), SourceError> {
+    fn retire_gone(&mut self, cgroups: &ById<Arc<CgroupState>>) -> Result<(), SourceError> {
         let Self { departed, last, reader, hierarchy, .. } = self;
         let is_gone = |id, state: &CgroupState| hierarchy.is_gone(id, &state.label.path);
         let gone = departed.find(&last.cgroups, cgroups, reader.is_crowded(), is_gone);

@@ -1,6 +1,6 @@
 //! What each CPU did, and who crowded it.
 
-use std::{thread, time::Duration};
+use std::{sync::Arc, thread, time::Duration};
 
 use lagstop::{
     kernel::KernelSnapshot,
@@ -20,7 +20,7 @@ pub(crate) const TESTS: &[Test] = &[
 
 /// The kernel's part as a snapshot, as the source makes it.
 fn state_of(KernelSnapshot { at, idle, cgroups, cpus, .. }: KernelSnapshot) -> Snapshot {
-    let state = |counters| CgroupState { counters, ..CgroupState::default() };
+    let state = |counters| Arc::new(CgroupState { counters, ..CgroupState::default() });
     Snapshot {
         at,
         idle,
@@ -121,7 +121,7 @@ fn identity() {
         interval.cpus.iter().map(|cpu| cpu.totals.busy_ns.saturating_add(cpu.totals.idle_ns)).sum()
     );
     for cpu in &interval.cpus {
-        let on_it = |state: &CgroupState| state.counters.by_cpu.on(cpu.cpu as usize);
+        let on_it = |state: &Arc<CgroupState>| state.counters.by_cpu.on(cpu.cpu as usize);
         let (times, waits): (Vec<Nanos>, Vec<Option<Nanos>>) = after.cgroups.values().map(on_it).unzip();
         assert_eq!(waits.into_iter().sum::<Option<Nanos>>(), cpu.totals.runq_wait_ns, "CPU {}", cpu.cpu);
         // Two clocks are compared, and the one that is read from switch to switch includes interrupts and what a

@@ -458,8 +458,8 @@ impl Probes {
 
     /// What is known of `cgroup` now.
     pub(crate) fn cgroup(&mut self, id: CgroupId) -> KernelCgroup {
-        let mut cgroups = self.snapshot().cgroups;
-        cgroups.remove(&id).unwrap_or_else(|| {
+        let cgroups = self.snapshot().cgroups;
+        cgroups.get(&id).cloned().unwrap_or_else(|| {
             let known: BTreeMap<_, _> = cgroups.iter().map(|(id, known)| (id, &known.path)).collect();
             panic!("{id:?} is not among {known:?}")
         })

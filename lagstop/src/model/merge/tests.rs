@@ -35,8 +35,9 @@ fn readings(steps: &[(u64, Vec<Step>)]) -> Vec<Snapshot> {
     };
     let mut last =
         Snapshot { cpus: vec![CpuReading { is_online: true, ..CpuReading::default() }; 2], ..Snapshot::default() };
-    last.cgroups =
-        (0..3).map(|n| (CgroupId(n + 5), CgroupState { counters: Arc::new(none.clone()), ..state() })).collect();
+    last.cgroups = (0..3)
+        .map(|n| (CgroupId(n + 5), Arc::new(CgroupState { counters: Arc::new(none.clone()), ..state() })))
+        .collect();
     let mut all = vec![last.clone()];
     for (duration, cgroups) in steps {
         last.at = last.at.saturating_add(Nanos(*duration));
@@ -57,6 +58,7 @@ fn readings(steps: &[(u64, Vec<Step>)]) -> Vec<Snapshot> {
                 counters.runq_wait.as_mut().unwrap().merge(&one);
                 *counters.totals.runq_waits.as_mut().unwrap() += u64::from(count);
             }
+            let state = Arc::make_mut(state);
             state.counters = Arc::new(counters);
             let periods = &mut state.files.counters.nr_periods;
             *periods = periods.map(|periods| periods + switches);
