@@ -12,7 +12,7 @@ pub(crate) use moment::KernelTime;
 pub(crate) use quantities::ratio;
 pub use quantities::{Cores, KERNEL_LOAD, Nanos, Tasks};
 pub use unit::{Unit, Value};
-pub(crate) use words::if_measured;
+pub(crate) use words::{MOSTLY, if_measured};
 pub use words::{
     count, cpus, ending, number, percent, plural, points, quoted, sentence, signed_percent, times, whole_percent,
 };

@@ -47,14 +47,17 @@ pub enum AlertKind {
     Throttled,
 }
 
-/// The fewest switches in an interval for a mean cost.
+/// The fewest switches in an interval for a mean cost: its standard error is then 10 %, with a standard deviation as large as the
+/// mean. A finding takes more (`min_switches`).
 const FEWEST_SWITCHES: u64 = 100;
-/// The fewest bandwidth periods for a share of them, unless the quota was used up in all of them.
+/// The fewest bandwidth periods for a share of them, unless the quota was used up in all of them. Chosen: half a second of the
+/// usual 100 ms (Documentation/scheduler/sched-bwc.rst).
 const FEWEST_PERIODS: u64 = 5;
 
-/// From this many cgroups on, a threshold that most of the notable ones cross is an alert of the host.
+/// From this many cgroups on, a threshold that most of the notable ones cross is an alert of the host. Chosen: of fewer,
+/// names are as short.
 const MANY: usize = 4;
-/// How many times the median a cgroup must then reach to be an alert of its own.
+/// How many times the median a cgroup must then reach to be an alert of its own. Chosen.
 const UNUSUAL: f64 = 3.0;
 
 /// The alerts of `interval`: of the host, then of each cgroup and listener, in their order there. What most cgroups

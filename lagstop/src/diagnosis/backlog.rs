@@ -17,7 +17,7 @@ use super::{
 use crate::{
     diagnosis::queueing::Station,
     model::{CgroupId, Measure, Nanos},
-    units::{self, Unit},
+    units::{self, MOSTLY, Unit},
 };
 
 figures! {
@@ -42,18 +42,19 @@ figures! {
     all_accepts: Count, "accepted connections" = "Σ accepts", COUNTED;
 }
 
-/// The acceptor waits for a CPU if a task of its cgroup does so for at least this share of the time in which
-/// connections wait.
-const STARVED: f64 = 0.5;
-/// The highest recommended utilisation of servers.
+/// The highest recommended share of the time that servers are busy. Chosen: beyond it waits grow steeply. At one server they are
+/// four services on average there, ρ / (1 − ρ) (M/M/1).
 const UTILISATION: f64 = 0.8;
-/// A model that differs from the measurement by more than this factor does not apply.
+/// A model that differs from the measurement by more than this factor does not apply. Chosen: advice rests on it.
 const APPLIES: f64 = 2.0;
 /// The largest backlog for which the formula is evaluated: its run time grows with the backlog.
 const LARGEST: u64 = 100_000;
-/// Largest backlog that is recommended, and the share of connections that may find it full.
+/// The largest backlog that is recommended. Chosen: a longer one only hides that too few are served.
 const MOST_ROOM: u32 = 1 << 16;
+/// Share of connections that may find the recommended backlog full. Chosen.
 const MAY_BE_LOST: f64 = 0.001;
+/// The usual `net.core.somaxconn` since Linux 5.4 (listen(2)): advice never lowers it.
+const USUAL_SOMAXCONN: u64 = 4_096;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
     let found = observations.listeners.iter().filter_map(|(&address, observed)| {
@@ -155,10 +156,10 @@ impl<'a> Queue<'a> {
         little.or_else(|| self.observed.mean_backlog()).map(|waiting| waiting.min(1.0)).filter(|&part| part > 0.0)
     }
 
-    /// Does the cgroup that accepts wait for a CPU while connections wait? `None` if that is unknown.
+    /// Does the cgroup that accepts wait for a CPU for most of the time in which connections wait? `None` if that is unknown.
     fn is_starved(&self) -> Option<bool> {
         let (starved, pending) = (self.starved.ok()?, self.pending()?);
-        Some(starved >= STARVED * pending)
+        Some(starved >= MOSTLY * pending)
     }
 
     /// The model in which each accepting thread is a server.
@@ -403,7 +404,7 @@ fn room(queue: &Queue<'_>, station: Option<&Station>) -> Advice {
         "Raise the backlog to {room} so that bursts fit{by_formula}: change the second argument of listen(2), which \
          this limit caps."
     ))
-    .command(format!("sudo sysctl net.core.somaxconn={}", room.max(4_096)))
+    .command(format!("sudo sysctl net.core.somaxconn={}", room.max(USUAL_SOMAXCONN)))
 }
 
 fn basis(observations: &Observations, accepts: u64) -> Basis {

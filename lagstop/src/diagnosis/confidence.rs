@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{model::Lost, units};
+use crate::{
+    model::Lost,
+    units::{self, MOSTLY},
+};
 
 /// How sure a finding is, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -41,10 +44,15 @@ pub(super) struct Basis {
     pub lost: u64,
 }
 
-/// From this number of intervals on, a recording is long enough for a high confidence.
+/// Intervals that a high confidence takes. Chosen: `lagstop diagnose` measures as many by default.
 const MANY_INTERVALS: u64 = 30;
-/// From this number of samples on, a mean is sure.
+/// Samples that make a mean sure: its standard error is then 1 %, with a standard deviation as large as the mean.
 const MANY_SAMPLES: u64 = 10_000;
+/// A medium confidence takes a third of these intervals, and a tenth of these samples. Chosen: that error is then 3 %.
+const FEWER_INTERVALS: u64 = 3;
+const FEWER_SAMPLES: u64 = 10;
+/// Share of the parts of a recording that alone have to support a verdict, for a high confidence. Chosen: four of five.
+pub(super) const NEARLY_ALL_AGREE: f64 = 0.8;
 
 impl ConfidenceLevel {
     pub const fn word(self) -> &'static str {
@@ -79,9 +87,12 @@ impl Basis {
     /// Like [`Self::confidence`], with `many` samples as the number that makes a share sure.
     pub(super) fn confidence_from(&self, many: u64) -> Confidence {
         let agreement = self.agreeing.map_or(1.0, |(same, of)| same as f64 / of.max(1) as f64);
-        let mut level = if self.intervals >= MANY_INTERVALS && self.samples >= many && agreement >= 0.8 {
+        let mut level = if self.intervals >= MANY_INTERVALS && self.samples >= many && agreement >= NEARLY_ALL_AGREE {
             ConfidenceLevel::High
-        } else if self.intervals >= MANY_INTERVALS / 3 && self.samples >= many / 10 && agreement >= 0.5 {
+        } else if self.intervals >= MANY_INTERVALS / FEWER_INTERVALS
+            && self.samples >= many / FEWER_SAMPLES
+            && agreement >= MOSTLY
+        {
             ConfidenceLevel::Medium
         } else {
             ConfidenceLevel::Low

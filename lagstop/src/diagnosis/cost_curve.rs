@@ -2,9 +2,9 @@
 
 use super::HostSample;
 
-/// The most points of the curve.
+/// The most points of the curve. Chosen.
 const MOST_POINTS: usize = 8;
-/// The fewest intervals for a point.
+/// The fewest intervals for a point: a single one may be an outlier.
 const FEWEST_INTERVALS: usize = 2;
 
 /// What a switch costs at which run-queue length: this host's own, from its intervals.

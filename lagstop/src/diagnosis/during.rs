@@ -19,9 +19,10 @@ pub(super) struct During {
     times: u64,
 }
 
-/// From this share of the time on, it counts as always: single intervals are missing by chance.
+/// From this share of the time on, it counts as always. Chosen: single intervals are missing by chance.
 const ALL: f64 = 0.9;
-/// From this share of the time on, or from this length on, a part of the time is reported.
+/// From this share of the time on, or from this length on, a part of the time is reported. Chosen: a minute matters in however
+/// long a recording.
 const MATTERS: f64 = 0.1;
 const LONG: Nanos = Nanos(60 * Nanos::SECOND.0);
 /// The fewest intervals: a single one may be an outlier.

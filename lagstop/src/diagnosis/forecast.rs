@@ -65,6 +65,8 @@ const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 const MOST_WORK: f64 = 3e6;
 /// CPU time that is simulated, in seconds: 250 ticks each.
 const MOST_CPU_SECONDS: f64 = 500.0;
+/// Ticks and slices that are simulated, in seconds: what a slice may be in the kernel (`__setparam_fair`, kernel/sched/fair.c).
+const SLICES: std::ops::RangeInclusive<f64> = 1e-4..=0.1;
 /// Number of simulated bursts, whatever the work.
 const BURSTS: std::ops::RangeInclusive<f64> = 4e3..=2e4;
 
@@ -163,7 +165,8 @@ impl Observations {
         asked.trace().is_sound().then_some(())?;
         let trace = shortened(asked.trace());
         let usual = SimulatedKernel::usual(trace.cpus);
-        let seconds = |time: Option<Nanos>, or: f64| time.map_or(or, Nanos::seconds).clamp(1e-4, 0.1);
+        let seconds =
+            |time: Option<Nanos>, or: f64| time.map_or(or, Nanos::seconds).clamp(*SLICES.start(), *SLICES.end());
         let kernel = SimulatedKernel {
             tick: seconds(self.session.tick_ns, usual.tick),
             slice: seconds(self.session.base_slice_ns, usual.slice),
@@ -225,7 +228,7 @@ impl Forecaster<'_> {
         let slices = intervention.slices.iter().flat_map(|(path, slice)| {
             let inside = self.all_inside([&**path].into_iter());
             let numbers = inside.into_iter().enumerate().filter(|(_, is)| *is).map(|(number, _)| number);
-            numbers.map(|number| (number, slice.seconds().max(1e-4))).collect::<Vec<_>>()
+            numbers.map(|number| (number, slice.seconds().max(*SLICES.start()))).collect::<Vec<_>>()
         });
         let real_time = self.all_inside(intervention.real_time.iter().map(|path| &**path));
         SimulatedPolicy {

@@ -80,10 +80,11 @@ pub(super) enum NoQuiet {
     FewSwitches(u64),
 }
 
-/// The fewest intervals in a quarter.
+/// The fewest intervals in a quarter: a single one may be an outlier.
 const SMALLEST_QUARTER: usize = 2;
 
-/// The load must differ by this factor between the quarters for one of them to be the quiet one.
+/// The load must differ by this factor between the quarters for one of them to be the quiet one. Chosen: the quarters of an even
+/// load differ by chance, as they are sorted by it.
 const LOAD_VARIES: f64 = 1.25;
 
 /// The quietest and the busiest quarter of the intervals by runnable load per CPU, each summed.

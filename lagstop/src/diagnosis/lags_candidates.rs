@@ -15,7 +15,7 @@ use plan::WeightPlan;
 use super::{
     Candidate, CandidateClass, Confidence, Figure, FigureDefinition, Finding, Limit, Observations, Rule, Severity,
     Subject, Thresholds,
-    confidence::Basis,
+    confidence::{Basis, NEARLY_ALL_AGREE},
     figure::{
         figures,
         sources::{COUNTED, LAGS, SIMULATED},
@@ -58,11 +58,13 @@ figures! {
 const TOP: usize = 5;
 /// The most heavy cgroups that a verdict names.
 const NAMED: usize = 2;
-/// From this error of the simulation on, as a share of what was measured, its predictions count for less.
+/// From this error of the simulated waits on, as a share of the measured ones, predictions count for less. Chosen: half of
+/// [`MOST_OFF`].
 const OFF: f64 = 0.25;
-/// The share of such predictions that must have held in calibration for a high confidence.
+/// The share of such predictions that must have held in calibration for a high confidence: what intervals are meant for
+/// (docs/accuracy.md).
 const HOLDS: f64 = 0.8;
-/// The fewest predictions for that.
+/// The fewest predictions for that. Chosen: of fewer, a single one is more than a tenth.
 const FEWEST_HELD: u32 = 10;
 
 pub(super) fn judge(observations: &Observations, simulations: &Simulations<'_>, thresholds: &Thresholds) -> Finding {
@@ -360,7 +362,7 @@ impl<'a> Judged<'a> {
             confidence
         };
         let (agree, of) = plan.forecast.agreeing(self.thresholds.light_gain);
-        let is_steady = agree * 5 >= of * 4 || !plan.is_worthwhile(self.thresholds);
+        let is_steady = agree as f64 >= NEARLY_ALL_AGREE * of as f64 || !plan.is_worthwhile(self.thresholds);
         let confidence = if is_steady {
             confidence
         } else {

@@ -26,7 +26,8 @@ figures! {
     cross_numa: Share, "to another NUMA node" = "migrations_cross_numa / migrations", COUNTED;
 }
 
-/// From this share of moves to another last-level cache on, leaving a cache behind counts as their main effect.
+/// From this share of moves to another last-level cache on, leaving a cache behind counts as their main effect. Chosen: such a
+/// move leaves every warm cache behind.
 const MOSTLY_ACROSS: f64 = 0.2;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     model::{CgroupId, Measure, Nanos},
-    units,
+    units::{self, MOSTLY},
 };
 
 figures! {
@@ -48,11 +48,11 @@ figures! {
 
 /// The most neighbours that are shown.
 const TOP: usize = 3;
-/// From this share on, it is most of the wait.
-const MOST: f64 = 0.5;
-/// From this number of waits of a victim on, its shares are sure.
+/// From this number of waits of a victim on, its shares are sure: a share of waits that are alike has a standard error of less
+/// than 2 points then (of 1/2: √(1/4 / 1000)).
 const MANY_WAITS: u64 = 1_000;
-/// Waits are a matter of a part of the time where it waits no more in the rest of it, as a part of what counts as long.
+/// Waits are a matter of a part of the time where those in the rest of it are at most this share of what counts as long. Chosen:
+/// a victim at the border would else come and go with single intervals.
 const CALM: f64 = 0.5;
 
 pub(super) fn judge(
@@ -200,7 +200,7 @@ impl<'a> Cause<'a> {
             Self::Neighbour(neighbours.swap_remove(noisy))
         } else if quota >= thresholds.neighbour_wait {
             Self::Quota
-        } else if itself >= MOST {
+        } else if itself >= MOSTLY {
             Self::Itself
         } else {
             Self::Many
@@ -314,7 +314,7 @@ fn verdict(
     neighbour: &Neighbour<'_>,
 ) -> (Severity, String) {
     let (whom, who) = (victim.subject(), neighbour.subject());
-    let mostly = if neighbour.part >= MOST { "mostly" } else { "in large part" };
+    let mostly = if neighbour.part >= MOSTLY { "mostly" } else { "in large part" };
     let (waits, part) = (units::percent(victim.waits()), units::percent(neighbour.part));
     let when = victim.part.map(|part| observations.how_long(&part.during)).unwrap_or_default();
     let found = format!("{whom} waits {waits} of its runnable time{when}, {mostly} behind {who} ({part} of the wait)");

@@ -5,7 +5,10 @@ mod cgroup;
 mod crowded;
 mod listener;
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+};
 
 pub(super) use behind::Long;
 pub(super) use cgroup::Observed;
@@ -25,8 +28,10 @@ use crate::{
     units::{self, Unit},
 };
 
-/// The least CPU time, or wait, that a cgroup's ratios mean anything from, as a part of one CPU.
+/// The least CPU time, or wait, that a cgroup's ratios mean anything from, in cores. Chosen: 10 ms in each second.
 pub(super) const NOTABLE: f64 = 0.01;
+/// Time that CPUs account for / elapsed time, outside of which a caveat says so. Chosen: a tenth off.
+const ACCOUNTED: Range<f64> = 0.9..1.1;
 
 /// A recording, summed up interval by interval. Takes a few words of memory per interval, however many cgroups there
 /// are.
@@ -305,7 +310,7 @@ impl Observations {
         let mut caveats = Vec::new();
         let capacity = self.whole().capacity_ns;
         let wall = self.span.duration_ns.0 as f64 * self.cpus() as f64;
-        if wall > 0.0 && !(0.9..1.1).contains(&(capacity / wall)) {
+        if wall > 0.0 && !ACCOUNTED.contains(&(capacity / wall)) {
             caveats.push(format!(
                 "CPUs account for {} of the elapsed time, because CPUs that rarely switch report late.",
                 units::percent(capacity / wall)

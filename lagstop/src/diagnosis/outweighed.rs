@@ -23,6 +23,9 @@ figures! {
 
 /// The most competitors that are named.
 const TOP: usize = 3;
+/// From this share of the wanted weight on, what the file takes is as good. Chosen: files take whole numbers, and none above a
+/// largest.
+const AS_WANTED: f64 = 0.99;
 
 pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
     if let Some(why_not) = shares.why_not(observations, thresholds) {
@@ -175,7 +178,7 @@ fn advice(
     let place = observations.asked.queue_above(number).map(|above| units::quoted(observations.asked.path(above)));
     let place = place.map_or_else(String::new, |place| format!(" in {place}"));
     // There is a largest weight.
-    let gets = match setting.rounded(weight) < 0.99 * weight {
+    let gets = match setting.rounded(weight) < AS_WANTED * weight {
         true => String::new(),
         false => format!(": that guarantees it about {}", Unit::Cores.show(whole.equal / whole.seconds)),
     };

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     model::{CgroupId, Measure, Nanos},
-    units,
+    units::{self, MOSTLY},
 };
 
 figures! {
@@ -28,14 +28,11 @@ figures! {
     runnable_per_cpu: Tasks, "runnable tasks per CPU" = "(busy_ns + runq_wait_ns) / capacity_ns", COUNTED;
 }
 
-/// From this share of its wait on, a cgroup mostly waits for itself.
-const MOSTLY_ITSELF: f64 = 0.5;
-
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
     let found = pools(observations).filter_map(|(id, observed, pool)| {
         let is_bad = observations.too_short(thresholds).is_none()
             && pool.is_overcommitted(thresholds)
-            && pool.self_inflicted.is_some_and(|part| part >= MOSTLY_ITSELF);
+            && pool.self_inflicted.is_some_and(|part| part >= MOSTLY);
         is_bad.then(|| (pool.waiting, finding(observations, thresholds, (id, observed), &pool)))
     });
     single::worst(found.collect(), thresholds, || healthy(observations, thresholds))

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     model::{CgroupId, Group, Measure, Nanos},
-    units,
+    units::{self, MOSTLY},
 };
 
 figures! {
@@ -31,9 +31,6 @@ figures! {
     set_waiting: Count, "cgroups in it that wait long" = "those that wait long, most of it while all CPUs of the set were full together", COUNTED;
     idle_cpus: Cores, "CPUs idle at that time" = "idle time of the CPUs that were not full / duration_ns, over these intervals", COUNTED;
 }
-
-/// From this share of its wait on, it mostly waits where it need not.
-const MOSTLY: f64 = 0.5;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
     let is_enough = observations.too_short(thresholds).is_none();

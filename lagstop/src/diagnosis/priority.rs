@@ -13,10 +13,13 @@ use crate::{
     units::ending,
 };
 
-/// Time constant of the averages: longer than Load Credit's, for a mark should be steadier than a figure.
-const TIME_CONSTANT: Nanos = Nanos(5_000_000_000);
-/// Waits that the average must rest on.
+/// Time constant of the averages. Chosen: longer than Load Credit's 2 s, for a mark should be steadier than a figure.
+const TIME_CONSTANT: Nanos = Nanos(5 * Nanos::SECOND.0);
+/// Waits that the average must rest on. Chosen: what findings take of so short a time, by default (`Thresholds::are_enough`).
 const FEWEST_WAITS: f64 = 10.0;
+/// A heavy cgroup uses this share of what the heavy ones use on average. Chosen: it must be as heavy as they are, not just above
+/// the mean.
+const AS_HEAVY: f64 = 0.5;
 /// Below this an average is forgotten, in nanoseconds and waits.
 const FORGOTTEN: f64 = 1e-3;
 
@@ -148,8 +151,7 @@ impl Priorities {
             if is_light && recent.waits_long(thresholds) {
                 Some(RoleKind::Gains)
             } else {
-                // It must be as heavy as the heavy ones are, not just above the mean.
-                (recent.cpu_ns >= heavy_mean / 2.0 && recent.cpu_ns >= mean_cpu).then_some(RoleKind::Pays)
+                (recent.cpu_ns >= AS_HEAVY * heavy_mean && recent.cpu_ns >= mean_cpu).then_some(RoleKind::Pays)
             }
         };
         let kinds: Vec<_> = used.iter().filter_map(|(id, recent)| Some((*id, recent, kind(recent)?))).collect();

@@ -25,7 +25,8 @@ figures! {
     quotas: Count, "cgroups with a quota" = "cgroups with a quota of their own", COUNTED;
 }
 
-/// From this number of periods on, a share of them is sure: half a minute of the usual 100 ms.
+/// From this number of periods on, a share of them is sure. Chosen: half a minute of the usual 100 ms
+/// (Documentation/scheduler/sched-bwc.rst).
 pub(super) const MANY_PERIODS: u64 = 300;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {

@@ -13,13 +13,14 @@ use super::{
 };
 use crate::{model::Level, units};
 
-/// The largest factor of a weight that is raised, and the smallest of one that is lowered.
+/// The largest factor of a weight that is raised, and the smallest of one that is lowered. Chosen: the heavy ones go on, and a
+/// usual weight stays within what `cpu.weight` takes (1 to 10,000).
 const MOST: f64 = 10.0;
 const LEAST: f64 = 0.25;
-/// The least factor for cgroups that go first. With less, one that uses nearly as much as the heavy ones would hardly
+/// The least factor for cgroups that go first. Chosen: with less, one that uses nearly as much as the heavy ones would hardly
 /// notice.
 const FIRST: f64 = 4.0;
-/// Smaller changes are not noticeable.
+/// A smaller change of the time for the same work, as a share, is not told as one. Chosen: they are off by more.
 pub(super) const HARDLY_LONGER: f64 = 0.05;
 /// The most pairs of sides that are simulated for a report: each takes some tenths of a second.
 const MOST_SIDES: usize = 8;

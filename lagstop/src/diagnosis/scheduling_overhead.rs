@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     model::{CgroupId, Measure, Nanos, Totals, kernel_version},
-    units::{self, Unit},
+    units::{self, MOSTLY, Unit},
 };
 
 figures! {
@@ -37,12 +37,10 @@ figures! {
 
 /// The most contributors that are named.
 const TOP: usize = 5;
-/// From this share of all switch cost on, the verdict names a contributor.
+/// From this share of all switch cost on, the verdict names a contributor. Chosen: one of five or fewer.
 const NOTABLE_PART: f64 = 0.2;
-/// From this share of the growth on, one factor is named as its cause.
-const MOSTLY: f64 = 0.6;
-/// From this share of switches on, preemption is named as their cause.
-const MOSTLY_INVOLUNTARY: f64 = 0.5;
+/// From this share of the growth on, one factor is named as its cause. Chosen: clearly more than half.
+const ONE_FACTOR: f64 = 0.6;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let whole = observations.whole();
@@ -166,8 +164,8 @@ fn because(growth: &Growth) -> String {
     match share {
         s if s > 1.0 => "because of more switches, although each got cheaper".to_owned(),
         s if s < 0.0 => "because each switch costs more, although there are fewer".to_owned(),
-        s if s >= MOSTLY => format!("mostly because of more switches ({} of the growth)", units::percent(s)),
-        s if s <= 1.0 - MOSTLY => {
+        s if s >= ONE_FACTOR => format!("mostly because of more switches ({} of the growth)", units::percent(s)),
+        s if s <= 1.0 - ONE_FACTOR => {
             format!("mostly because each switch costs more ({} of the growth)", units::percent(1.0 - s))
         }
         s => format!(
@@ -313,7 +311,7 @@ fn caveats(
 fn advice(observations: &Observations, tasks: &Totals, growth: Option<Growth>, thresholds: &Thresholds) -> Vec<Advice> {
     let notable = growth.filter(|growth| growth.is_notable(thresholds));
     let by_rate = notable.and_then(|growth| growth.rate_share());
-    let fewer = if tasks.involuntary_switches as f64 >= MOSTLY_INVOLUNTARY * tasks.switches as f64 {
+    let fewer = if tasks.involuntary_switches as f64 >= MOSTLY * tasks.switches as f64 {
         let (file, what) = slice_file(&observations.session.kernel);
         Advice::new(format!(
             "Use longer time slices, because most switches are preemptions. This doubles {what}. Tasks then wait \
@@ -333,8 +331,8 @@ fn advice(observations: &Observations, tasks: &Totals, growth: Option<Growth>, t
     )
     .command(shell::list_levels(&observations.session));
     match by_rate {
-        Some(share) if share >= MOSTLY => vec![fewer, cheaper],
-        Some(share) if share <= 1.0 - MOSTLY => vec![cheaper, fewer],
+        Some(share) if share >= ONE_FACTOR => vec![fewer, cheaper],
+        Some(share) if share <= 1.0 - ONE_FACTOR => vec![cheaper, fewer],
         _ => vec![fewer, cheaper],
     }
 }

@@ -284,13 +284,15 @@ pub struct Threshold {
     pub source: String,
 }
 
-/// The time to which [`Thresholds::min_waits`] applies.
+/// The time to which [`Thresholds::min_waits`] applies. Chosen: five waits in each second.
 const FULL_TIME: Nanos = Nanos(20 * Nanos::SECOND.0);
+/// Share of them that is enough for however short a time. Chosen: with ten, one does not decide.
+const LEAST_PART: f64 = 0.1;
 
 impl Thresholds {
     /// Are so many waits enough for a verdict on a cgroup that was watched for so long?
     pub(super) fn are_enough(&self, waits: u64, during: Nanos) -> bool {
-        let part = (during.0 as f64 / FULL_TIME.0 as f64).clamp(0.1, 1.0);
+        let part = (during.0 as f64 / FULL_TIME.0 as f64).clamp(LEAST_PART, 1.0);
         waits as f64 >= self.min_waits as f64 * part
     }
 

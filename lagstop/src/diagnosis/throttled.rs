@@ -24,7 +24,7 @@ figures! {
     needed: Cores, "CPUs that it asks for" = "min((cpu_ns + wait_throttled_ns) / duration_ns, cpus_online, threads)", COUNTED;
 }
 
-/// Recommended quota / mean demand: more than 1, because demand varies.
+/// Recommended quota / mean demand. Chosen: more than 1, because demand varies.
 const HEADROOM: f64 = 1.2;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {

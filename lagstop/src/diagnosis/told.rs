@@ -6,7 +6,8 @@ use std::{collections::VecDeque, sync::Arc};
 use super::{Finding, Observations, Rule, Severity, Subject, Thresholds, Verdict};
 use crate::model::{Interval, Session};
 
-/// Number of consecutive judgements in which another cause must be the worst to replace the shown one.
+/// Number of consecutive judgements in which another cause must be the worst to replace the shown one. Chosen: a judgement is of
+/// a few seconds, and a sentence that flickers cannot be read.
 const PATIENCE: u32 = 2;
 
 /// What is told, with what it rests on.

@@ -60,7 +60,7 @@ pub struct VerdictCause {
 type Explained = (Rule, Subject);
 
 impl Verdict {
-    /// Causes that are told beneath the headline.
+    /// Causes that are told beneath the headline. Chosen: a report fits on a screen.
     pub const BENEATH: usize = 3;
 
     pub(super) fn of(observations: &Observations, findings: &[Finding], thresholds: &Thresholds) -> Self {

@@ -43,7 +43,7 @@ const fn figure(cause: WaitCause) -> &'static FigureDefinition {
 
 /// The most cgroups that are named: of those that others wait behind, and of those under pressure.
 const TOP: usize = 5;
-/// From this share of all waits on, the verdict mentions a cause.
+/// From this share of all waits on, the verdict mentions a cause. Chosen: one part in a hundred.
 const SPOKEN_OF: f64 = 0.01;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {

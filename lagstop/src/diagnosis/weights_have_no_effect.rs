@@ -19,10 +19,12 @@ figures! {
     lighter_entitled: Cores, "the other's entitled CPU time" = "as entitled_cpu", "docs/measures.md";
 }
 
-/// Up to this ratio, the CPU times of two cgroups count as the same.
+/// Up to this ratio, the CPU times of two cgroups count as the same. Chosen: the kernel keeps shares only roughly.
 const SAME: f64 = 1.2;
-/// From this much run-queue wait per second of CPU time on, a cgroup wants more than it gets.
+/// From this much run-queue wait for each second of CPU time on, a cgroup wants more than it gets. Chosen.
 const WANTS_MORE: f64 = 0.3;
+/// The share of `weights_differ` by which entitlements must differ at least. Chosen: they are averages over intervals.
+const ENTITLED: f64 = 0.9;
 /// The most siblings that are compared: those with the most CPU time.
 const MOST_SIBLINGS: usize = 100;
 
@@ -92,7 +94,7 @@ fn worst(observations: &Observations, shares: &Shares, thresholds: &Thresholds, 
         pair.weights(observations) >= thresholds.weights_differ
             && got(heavier) <= SAME * got(lighter)
             // That they get the same must not come from CPU sets, quotas or a lack of tasks.
-            && entitled(heavier) >= 0.9 * thresholds.weights_differ * entitled(lighter)
+            && entitled(heavier) >= ENTITLED * thresholds.weights_differ * entitled(lighter)
             && entitled(heavier) >= SAME * got(heavier)
             && groups[heavier].cpus == groups[lighter].cpus
             && [heavier, lighter].iter().all(|&number| KnownWaits::of(observations, number).matter(thresholds))

@@ -2,6 +2,10 @@
 
 use crate::random::Random;
 
+/// Blocks of neighbours are so many times as long as these remember each other (the integrated autocorrelation time): they catch
+/// three quarters then of what an autoregressive process remembers.
+pub(crate) const MEMORIES: f64 = 2.0;
+
 /// How often each observation was drawn, in each of many draws of as many as there are. Whatever is computed of the same draws
 /// stays together: what happened at the same time is drawn together.
 #[derive(Clone, Debug)]

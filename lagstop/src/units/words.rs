@@ -2,6 +2,8 @@
 
 /// Stands for what was not measured, and for what is not a number: it was divided by 0.
 const NONE: &str = "n/a";
+/// Share of a whole from which on "most of it" is said: half.
+pub(crate) const MOSTLY: f64 = 0.5;
 
 /// What was measured, as `show` writes it.
 pub(crate) fn if_measured<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {

@@ -3,23 +3,28 @@
 use super::Density;
 use crate::{
     random::Random,
-    stats::{Autocorrelation, Resamples, autocorrelation, bootstrap, difference, student},
+    stats::{
+        Autocorrelation, Resamples, autocorrelation,
+        bootstrap::{self, MEMORIES},
+        difference, student,
+    },
 };
 
-/// The most densities that are told apart.
+/// The most densities that are told apart. Chosen: of the intervals that a verdict needs (`density_intervals`), each has four.
 pub(super) const BINS: usize = 6;
-/// The most knots of the piecewise linear curve that separates the effect of density from noise.
+/// The most knots of the piecewise linear curve that separates the effect of density from noise. Chosen: finer than [`BINS`], so
+/// that what density does within one is not taken for noise.
 const KNOTS: usize = 12;
 /// Number of resamples of the intervals, and their seed.
 const RESAMPLES: u32 = 1_000;
 const SEED: u64 = 1;
-/// Share of the draws that are inside of the interval of the peak.
+/// Share of the draws that are inside of the interval of the peak. By convention.
 const HOLDS: f64 = 0.9;
-/// How sure the lower bound of a difference of means is.
+/// How sure the lower bound of a difference of means is. By convention.
 const SURE: f64 = 0.95;
 /// With more intervals than this, neighbours are merged.
 const MOST: usize = 1_000;
-/// Part of the intervals, the last ones, that are "now".
+/// This part of the intervals, the last ones, are "now": a quarter. Chosen: long enough for a mean.
 const NOW: usize = 4;
 
 /// Where most CPU time was left, and how sure that is.
@@ -65,8 +70,7 @@ impl Peak {
         let now = points.len() - points.len() / NOW;
 
         let work = Noise::of(points, &knots, &works, |bin| Some(bin.work))?;
-        // Twice as long, blocks catch three quarters of what an autoregressive process remembers.
-        let length = (2.0 * work.found.time).ceil() as usize;
+        let length = (MEMORIES * work.found.time).ceil() as usize;
         let resamples = Resamples::draw(points.len(), length, RESAMPLES, Random::new(SEED, 0));
 
         let mut peaks: Vec<f64> = resamples

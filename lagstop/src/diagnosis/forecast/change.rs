@@ -42,18 +42,18 @@ pub enum Unpredicted {
     TooWide(Predicted),
 }
 
-/// The share of simulations that may be outside of their own spread. The interval should contain the result of four of
-/// five trials, which vary more than simulations.
+/// The share of simulations that may be outside of their own spread. Chosen: the interval should contain the result of four of
+/// five trials, which vary more than simulations. docs/accuracy.md says how many it contained.
 const OUTSIDE: f64 = 0.1;
-/// The smallest half-width of an interval, as a share of the measured value. It matters for figures that nearly vanish,
+/// The smallest half-width of an interval, as a share of the measured value. Chosen: it matters for figures that nearly vanish,
 /// for which logarithms say nothing.
 const LEAST_REACH: f64 = 0.03;
-/// The largest share that tasks which never slept may have in the CPU time of those that go first: they may have
-/// starved.
+/// The largest share that tasks which never slept may have in the CPU time of those that go first. Chosen: they may have
+/// starved, and how much more they would use is unknown.
 pub(super) const MOST_ENDLESS: f64 = 0.1;
-/// A wider interval, as a share of the measured value, is no prediction: hardly anything could refute it.
+/// A wider interval, as a share of the measured value, is no prediction. Chosen: hardly anything could refute it.
 const WIDEST: f64 = 1.0;
-/// The part of a simulation's error that is left in a ratio of two.
+/// The share of a simulation's error that is left in a ratio of two. Chosen: both are off in the same direction.
 pub(super) const ERROR_LEFT: f64 = 0.5;
 
 impl Predicted {

@@ -53,11 +53,11 @@ pub enum Misfit {
     },
 }
 
-/// A side is not predicted if its simulated waits are off by more than this, as a share of the measured ones.
+/// A side is not predicted if its simulated waits are off by more than this, as a share of the measured ones. Chosen: half.
 pub(in crate::diagnosis) const MOST_OFF: f64 = 0.5;
-/// The same limit for its CPU time.
+/// The same limit for its CPU time. Chosen: smaller, as waits hang on how full the CPUs are.
 const MOST_CPU_OFF: f64 = 0.25;
-/// With fewer tasks waiting on average than this, a ratio of waits means nothing.
+/// With fewer tasks waiting on average than this, a ratio of waits means nothing. Chosen: 1 ms in each second.
 pub(super) const HARDLY: f64 = 0.001;
 
 impl Misfit {

@@ -26,11 +26,12 @@ pub(in crate::diagnosis) struct Tail {
     pub(in crate::diagnosis) change: Predicted,
 }
 
-/// The smallest errors of predictions, as logarithms: for waits as for those of a side, for their tail more, because a
-/// bucket is that wide.
-const WAIT_OFF: f64 = 0.2;
+/// What a prediction of the light cgroups' waits, or of one cgroup's, is off by at the least, as a logarithm: seen in an earlier
+/// calibration where the simulation itself is right (docs/accuracy.md).
+pub(super) const WAIT_OFF: f64 = 0.2;
+/// The same for their 99th percentile. Chosen: as much, and the width of a bucket (ln 1.25) beside it.
 const TAIL_OFF: f64 = 0.3;
-/// With fewer waits than this, measured or simulated, the 99th percentile depends on single ones.
+/// With fewer waits than this, measured or simulated, the 99th percentile depends on single ones: of so many, two are above it.
 const FEWEST_WAITS: u64 = 200;
 
 /// Measured values of each cgroup in the simulated part, by its number.

@@ -6,7 +6,7 @@ use super::{
     Competitors, ForecastFigure, Forecaster, Predicted, Unpredicted,
     change::{ERROR_LEFT, MOST_ENDLESS, pairs},
     fit::{Fit, HARDLY, Misfit, SimulatedSide, SimulatedSides},
-    member::{Measured, Member, Tail},
+    member::{Measured, Member, Tail, WAIT_OFF},
 };
 use crate::diagnosis::simulation::{Group, Served, SimulationOutcome};
 
@@ -55,7 +55,7 @@ impl Errors {
 }
 
 /// What a figure is of a simulation, on which side's waits it rests, and what a prediction of it is off by at the least, as a
-/// logarithm: what was seen in an earlier calibration where the simulation itself is right.
+/// logarithm: what was seen in an earlier calibration where the simulation itself is right (docs/accuracy.md).
 struct Kind {
     figure: ForecastFigure,
     of: fn(&SimulationOutcome, &SimulatedSides) -> f64,
@@ -68,7 +68,7 @@ fn time_for_work(served: Served) -> f64 {
 }
 
 const KINDS: [Kind; 7] = [
-    kind(ForecastFigure::LightWaiting, SimulatedSide::Light, 0.2, |outcome, sides| {
+    kind(ForecastFigure::LightWaiting, SimulatedSide::Light, WAIT_OFF, |outcome, sides| {
         sides.of(SimulatedSide::Light, &outcome.groups).wait
     }),
     kind(ForecastFigure::HeavyWaiting, SimulatedSide::Heavy, 0.08, |outcome, sides| {

@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     diagnosis::{Observations, Subject, Thresholds, asked::Asked, observations::Observed, rated::is_rated},
     model::{CgroupId, Distribution, Nanos},
+    units::MOSTLY,
 };
 
 /// A cgroup with all that is inside of it.
@@ -93,7 +94,7 @@ impl<'a> Sibling<'a> {
     /// Was at least half of its wait behind its own tasks? `false` if causes were not measured.
     fn is_self_inflicted(&self) -> bool {
         let behind: f64 = self.members.iter().filter_map(|it| it.totals.wait_self_ns).map(|wait| wait.0 as f64).sum();
-        self.wait > 0.0 && behind >= 0.5 * self.wait
+        self.wait > 0.0 && behind >= MOSTLY * self.wait
     }
 
     /// The largest share of its periods in which the quota of one inside of it was used up. `None` without a quota.

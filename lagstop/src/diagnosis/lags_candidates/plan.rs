@@ -22,7 +22,8 @@ pub(super) struct WeightPlan {
 }
 
 impl WeightPlan {
-    /// At the unfavourable end of the interval, others may take longer by up to this many times the tolerance.
+    /// At the unfavourable end of the interval, others may take longer by up to this many times `heavy_tolerance`. Chosen: it is
+    /// seldom that bad.
     const AT_WORST: f64 = 2.0;
 
     /// Tries all that wait long, and if that costs others too much, the lightest half and quarter of them. Returns the

@@ -69,7 +69,7 @@ impl Observed {
         }
     }
 
-    /// From this share of its periods on, a quota explains a part of its waits.
+    /// From this share of its periods on, a quota explains a part of its waits. Chosen: one in a hundred is worth a caveat.
     pub(in crate::diagnosis) const THROTTLED_MATTERS: f64 = 0.01;
 
     /// Share of its periods in which its quota was used up. `None` without a quota.

@@ -17,11 +17,13 @@ pub(in crate::diagnosis) struct Crowded {
     during_ns: f64,
 }
 
-/// A CPU that was busy for this share of an interval is full.
+/// A CPU is full that was busy for this share of an interval. Chosen: one may be idle for moments before it takes a task from
+/// another.
 const FULL: f64 = 0.95;
-/// CPUs that must be idle meanwhile for a wait to be needless: one, or half of one if there are only two.
+/// Cores that must be idle meanwhile for a wait to be needless: one, as a task takes; half of one if there are only two CPUs,
+/// as one of them is full.
 const IDLE: f64 = 1.0;
-/// This share of the CPUs must be idle as well, which matters if there are many.
+/// This share of the CPUs must be idle as well, which matters if there are more than twenty. Chosen: one in twenty.
 const IDLE_PART: f64 = 0.05;
 
 impl Crowded {

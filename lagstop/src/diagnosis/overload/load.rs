@@ -12,10 +12,14 @@ use crate::{
         utilisation,
     },
     model::{CgroupId, Nanos},
+    units::MOSTLY,
 };
 
-/// Tasks above the number of CPUs before any cgroup counts as filling them: averages hide this much.
+/// Tasks above the number of CPUs before any cgroup counts as filling them. Chosen: averages hide this much.
 const ROOM: f64 = 0.1;
+/// Who asks for this share of what the least of those asks for that fill the CPUs fills them, too. Chosen: among cgroups that are
+/// alike, chance would tell who fills them.
+const ALIKE: f64 = 0.5;
 
 /// How full the CPUs are, and which cgroups cause it. Covers the time in which they are full, if that is a notable
 /// part, otherwise the whole time.
@@ -125,9 +129,9 @@ impl Load {
         .filled(observations, steps)
     }
 
-    /// Do tasks outside of single cgroups fill this many CPUs?
+    /// Do tasks outside of single cgroups ask for most of this many CPUs?
     pub(super) fn is_outside(&self, cpus: u64) -> bool {
-        self.is_full && self.fillers.is_empty() && self.outside >= cpus as f64 / 2.0
+        self.is_full && self.fillers.is_empty() && self.outside >= MOSTLY * cpus as f64
     }
 
     fn sorted(mut self) -> Self {
@@ -179,7 +183,7 @@ fn fillers(observations: &Observations, steps: &[&Step], load: &Load) -> BTreeSe
         // Their tasks sleep. They would run more often if they ran sooner, but it is unknown how much.
         least = without_waits_behind(observations, load, asked - room);
     }
-    by_cgroup.iter().filter(|(_, load)| *load >= least / 2.0).map(|&(id, _)| id).collect()
+    by_cgroup.iter().filter(|(_, load)| *load >= ALIKE * least).map(|&(id, _)| id).collect()
 }
 
 /// The CPUs that each cgroup asks for, however few others there are: one for each task that never sleeps, and the CPU

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{MOSTLY, figures, is_narrow, on_full_cpus, wait_for_cpus};
+use super::{figures, is_narrow, on_full_cpus, wait_for_cpus};
 use crate::{
     diagnosis::{
         Advice, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, confidence::Basis, is_inside,
         noisy_neighbour, observations::Observed, overload, rated::is_rated,
     },
     model::{CgroupId, Group, Nanos},
-    units,
+    units::{self, MOSTLY},
 };
 
 /// The most cgroups that are named, and that are kept as culprits.

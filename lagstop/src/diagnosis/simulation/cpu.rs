@@ -32,7 +32,7 @@ pub(super) struct Cpu {
     pub(super) real_time_from: f64,
 }
 
-/// The share of each second that real-time tasks may use.
+/// The share of each second that real-time tasks may use: `sched_rt_runtime_us` by default (sched(7)).
 const REAL_TIME_PART: f64 = 0.95;
 
 const fn index(group: Option<usize>) -> usize {

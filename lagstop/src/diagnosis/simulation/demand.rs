@@ -4,7 +4,7 @@ use super::Group;
 use crate::model::{Cgroup, Nanos};
 
 /// A task that was runnable for at least this share of the time, and hardly ever slept, counts as one that never
-/// sleeps.
+/// sleeps. Chosen: waits are booked where they end, so that some of them are missing.
 const ALWAYS: f64 = 0.9;
 
 /// What was asked of a host.

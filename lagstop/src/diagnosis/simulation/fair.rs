@@ -52,7 +52,7 @@ pub(super) struct Queue {
     load_at: f64,
 }
 
-/// Time constant of loads: they halve in 32 ms (PELT).
+/// Time constant of loads, in seconds: they halve in 32 ms (`LOAD_AVG_PERIOD`, kernel/sched/sched-pelt.h).
 pub(super) const LOAD_TIME: f64 = 0.032 / std::f64::consts::LN_2;
 
 /// What is left after `time` of what decays with a time constant. Often no time has passed.

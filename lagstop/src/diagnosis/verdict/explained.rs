@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::VerdictCause;
 use crate::{
     diagnosis::{CandidateClass, Finding, Limit, Rule, Severity, Subject, is_inside, noisy_neighbour, pinned},
-    units,
+    units::{self, MOSTLY},
 };
 
 /// Rules that find causes. If several are equally severe, the first explains most. All other rules describe, compare or
@@ -27,7 +27,8 @@ const CAUSES: [Rule; 15] = [
     Rule::Utilisation,
     Rule::Migrations,
 ];
-/// From this number on, cgroups with short jobs that wait are reported together.
+/// From this number on, cgroups with short jobs that wait are reported together. Chosen: one or two are better described by what
+/// each waits for.
 const SEVERAL: usize = 3;
 
 /// Findings that need action, the worst first, without those that another one explains.
@@ -125,7 +126,7 @@ fn is_of_few(finding: &Finding, all: &[&Finding]) -> bool {
     };
     let victims: usize = all.iter().filter(is_named).map(victims).sum();
     let others = count("waiting_long") - count("filling");
-    others >= count("filling") && 2.0 * victims as f64 >= others
+    others >= count("filling") && victims as f64 >= MOSTLY * others
 }
 
 impl VerdictCause {

@@ -8,8 +8,13 @@ use crate::diagnosis::simulation::{
     fair::{LOAD_TIME, decay},
 };
 
-/// Load is only taken from a CPU that has more than this many times the load of another (`imbalance_pct`).
+/// Load is only taken from a CPU that has more than this many times the load of another (`imbalance_pct` of `sd_init`,
+/// kernel/sched/topology.c).
 const IMBALANCE: f64 = 1.17;
+/// Seconds between two searches of a busy CPU, for each CPU there is: 1 ms × `busy_factor` (`get_sd_balance_interval`,
+/// kernel/sched/fair.c); and the longest.
+const BALANCES: f64 = 0.016;
+const LONGEST_BALANCES: f64 = 1.0;
 
 /// How busy the CPUs are, on average over some tens of milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,7 +126,7 @@ impl Host<'_> {
             return;
         }
         let count = self.cpus.len() as f64;
-        self.cpus[cpu].balances = self.now + (count * 0.016).min(1.0);
+        self.cpus[cpu].balances = self.now + (count * BALANCES).min(LONGEST_BALANCES);
         (0..self.cpus.len()).for_each(|other| self.account(other));
         let loads: Vec<f64> = self.cpus.iter_mut().map(Cpu::load).collect();
         let busiest = (0..loads.len()).filter(|&other| other != cpu && self.cpus[other].len() > 1);
