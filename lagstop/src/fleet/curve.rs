@@ -5,17 +5,19 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::{NodeStep, draws::Draw};
+use crate::diagnosis::Thresholds;
 
-/// Points per bin, and the fewest and the most bins.
+/// Points per bin, and the most bins. Chosen.
 const POINTS: usize = 8;
-const FEWEST_BINS: usize = 6;
 const MOST_BINS: usize = 24;
-/// The fewest points for any curve.
-pub(super) const FEWEST_POINTS: usize = 24;
-/// The fewest nodes for an interval over nodes.
+/// The fewest bins: a bend has four parameters, and each side of it needs two points.
+pub(super) const FEWEST_BINS: usize = 6;
+/// The fewest points for any curve, as `diagnose` takes intervals of one host: four for each bin.
+pub(super) const FEWEST_POINTS: usize = Thresholds::DEFAULT.density_intervals as usize;
+/// The fewest nodes for an interval over nodes. Chosen: of fewer, draws with replacement hardly differ.
 pub(super) const FEWEST_NODES: usize = 5;
-/// Minimal ratio of the highest to the lowest density, as in `diagnose` for one host.
-const VARIES: f64 = 1.5;
+/// Minimal ratio of the highest to the lowest density, as `diagnose` has it for one host.
+const VARIES: f64 = Thresholds::DEFAULT.density_spread;
 
 /// Why there is no curve.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]

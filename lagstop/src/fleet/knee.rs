@@ -6,21 +6,22 @@ use thiserror::Error;
 
 use super::{
     Bin, NodeStep,
-    curve::bins,
+    curve::{FEWEST_BINS, bins},
     draws::{Draw, HOLDS},
 };
 use crate::stats::bootstrap;
 
-/// A bend must leave less than this part of what a straight line leaves unexplained, each per degree of freedom.
+/// A bend must leave less than this share of what a straight line leaves unexplained, each per degree of freedom. Chosen.
+/// docs/fleet.md has the error rates that come of this and of [`STRONG`].
 const LEAVES: f64 = 0.5;
-/// How much steeper the curve must be beyond the knee.
+/// How many times as steep the curve must be beyond the knee. Chosen: a smaller bend changes no decision.
 const STEEPER: f64 = 1.5;
 /// By so much a bend must be better than any curve that grows ever steeper, in BIC: strong evidence is 6 (Kass, Raftery: Bayes
 /// factors, 1995, §3.2). In a draw it must only be better: a draw is noisier than what it is drawn from.
 const STRONG: f64 = 6.0;
 const BETTER: f64 = 0.0;
-/// Share of the draws that must have a knee.
-const AGREE: f64 = 0.9;
+/// Share of the draws that must have a knee. Chosen: as many as the interval of where it is holds.
+const AGREE: f64 = HOLDS;
 /// Number of bends that are tried between two bins.
 const BETWEEN: usize = 4;
 /// Curves that grow ever steeper: e^(r·x), and 1 / (pole − x) as waits in a queue, where x goes from 0 to 1.
@@ -113,8 +114,7 @@ impl Knee {
 /// Says which of these it is not.
 fn bend(points: &[(f64, f64)], margin: f64) -> Result<Bend, NoKnee> {
     let count = points.len();
-    // Four parameters are fitted, and each side needs two points.
-    if count < 6 {
+    if count < FEWEST_BINS {
         return Err(NoKnee::TooFew);
     }
     let (from, range) = (points[0].0, points[count - 1].0 - points[0].0);

@@ -17,7 +17,7 @@ use super::{
     draws::{Draw, HOLDS},
     fluctuation::Fluctuation,
 };
-use crate::{stats::bootstrap, units::Unit};
+use crate::{diagnosis::Thresholds, stats::bootstrap, units::Unit};
 
 /// Why the number of nodes is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
@@ -34,13 +34,15 @@ pub(super) enum NoPacking {
     NoDensity { wait: f64, utilisation: f64 },
 }
 
-/// Part of the steps that count as the busiest.
+/// Share of the steps that count as the busiest. Chosen: a single step may be an outlier.
 const BUSIEST: f64 = 0.05;
-/// Default limit of CPU utilisation, unless the fleet exceeds it today. Beyond it, CPUs are considered full.
-const FULL: f64 = 0.8;
+/// Default limit of CPU utilisation, as a share, unless the fleet exceeds it today. Chosen: as `density_full`, from which on the
+/// CPUs of one host count as full.
+const FULL: f64 = Thresholds::DEFAULT.density_full;
 /// Tolerance for float sums, which depend slightly on the order of their terms.
 const ROUNDING: f64 = 1e-9;
-/// Part of the planned cgroups that may be on a node denser than any that was measured.
+/// Share of the planned cgroups that may be on a node denser than any that was measured. Chosen: one in a hundred, as beyond a
+/// p99.
 const BEYOND: f64 = 0.01;
 /// Fractions of the assumed effect of LAGS: none, half, all.
 const STRENGTHS: [f64; 3] = [0.0, 0.5, 1.0];

@@ -12,9 +12,10 @@ const MOST: usize = 100_000;
 /// Name of the rest. No pod can have this name.
 const OTHERS: &str = "(others)";
 
-/// What a workload makes others wait is worth a sentence from this on, in seconds each second over all nodes ...
+/// What a workload makes others wait is worth a sentence from this on, in seconds each second over all nodes. Chosen: one task
+/// then waits for it all the time ...
 const NOTABLE_WAIT: f64 = 1.0;
-/// ... if it is also this part of what all workloads cause: of many that are alike none is to blame.
+/// ... if it is also this share of what all workloads cause. Chosen: of many that are alike none is to blame.
 const NOTABLE_SHARE: f64 = 0.3;
 
 /// Sums over the steps that were asked for, by cluster, namespace and workload.
