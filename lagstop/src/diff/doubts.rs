@@ -6,7 +6,7 @@ use crate::{
     units::{percent, show_cpus},
 };
 
-/// From this relative change of utilisation on, the load counts as different.
+/// From this change of utilisation on, as a share of what it was, the load counts as different. Chosen: a tenth.
 const LOAD_MATTERS: f64 = 0.1;
 
 /// Sentences, the gravest first.

@@ -33,7 +33,8 @@ pub(super) struct ConfidenceQuantile {
 }
 
 impl Drawn<'_> {
-    /// With fewer effective pieces, it cannot be estimated how much a figure varies.
+    /// With fewer effective pieces, it cannot be estimated how much a figure varies. Chosen: docs/diff.md has the error rates that
+    /// come of it.
     pub(super) const LEAST: f64 = 8.0;
 
     pub(super) fn is_enough(&self) -> bool {
@@ -54,6 +55,7 @@ impl ConfidenceQuantile {
         }
         let pairs = before.figures.iter().zip(after.figures);
         let mut changes: Vec<f64> = pairs.filter_map(|(before, after)| Some((*after)? - (*before)?)).collect();
+        // Where most draws divide by nothing, the others say little of the figure.
         if changes.len() < 2 || 2 * changes.len() < before.figures.len() {
             return None;
         }

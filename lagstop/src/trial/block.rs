@@ -118,9 +118,9 @@ pub(super) struct Block {
     pub is_steady: Option<bool>,
 }
 
-/// Fewer intervals show no trend.
+/// Fewer intervals show no trend: of three, the slope has one degree of freedom.
 const FEWEST: usize = 4;
-/// How seldom chance alone is to look like a trend.
+/// The share of blocks in which chance alone may look like a trend. By convention.
 const CHANCE: f64 = 0.05;
 
 impl Block {

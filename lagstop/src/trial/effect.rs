@@ -2,7 +2,7 @@
 
 use crate::stats::student;
 
-/// How sure an interval is to hold the true change.
+/// How sure an interval is to hold the true change. By convention.
 pub(super) const CONFIDENCE: f64 = 0.95;
 
 /// What it does, as the logarithm of a ratio: what halves and what doubles are as far from no change.

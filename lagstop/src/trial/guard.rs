@@ -18,7 +18,7 @@ use crate::{
 /// Cgroups whose threads are checked after an interval, in addition to those that were below their floor before. The
 /// others are checked later, to limit the check to a few milliseconds.
 const AT_ONCE: usize = 50;
-/// A real-time cgroup that got this fraction of its budget has used it up: not every interval contains the end of a
+/// A real-time cgroup that got this share of its budget has used it up. Chosen: not every interval contains the end of a
 /// period.
 const USED_UP: f64 = 0.5;
 

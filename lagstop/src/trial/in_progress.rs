@@ -25,7 +25,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const LIST: Duration = Duration::from_millis(500);
 /// Looking may take this part of a CPU: with more threads it is done less often.
 const MOST: f64 = 0.03;
-/// Nothing is said of a moment without a look this soon before and after.
+/// Nothing is said of a moment without a look this soon before and after. Chosen: what is between looks is
+/// taken to be even.
 const NEAR: Duration = Duration::from_secs(2);
 
 /// A figure of the light side, and of the heavy one.

@@ -125,7 +125,8 @@ impl TriedFigure {
     }
 }
 
-/// How far two neighbouring buckets of a distribution are apart at most: four share a power of two.
+/// How many times as long the waits of a bucket are as those of the one before, at most: four share a power of two
+/// (lagstop-ebpf/src/buckets.rs).
 const BUCKET: f64 = 1.25;
 
 /// A metric that is predicted as well, or that is only tried, by its name and label.

@@ -63,10 +63,11 @@ pub struct Kernel {
 /// The real-time throttle; -1 turns it off. From Linux 6.12 on it is there only with `CONFIG_RT_GROUP_SCHED` (kernel/sched/rt.c;
 /// commit 5f6bd380c7bd, "sched/rt: Remove default bandwidth control").
 const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
-/// Slices of the light and of the heavy, in nanoseconds: the shortest and the longest that the kernel takes are 0.1 and 100 ms.
+/// Slices of the light and of the heavy, in nanoseconds. Chosen within what the kernel takes, 0.1 to 100 ms (`__setparam_fair`,
+/// kernel/sched/fair.c).
 pub(super) const SHORT: u64 = 500_000;
 pub(super) const LONG: u64 = 20_000_000;
-/// The heaviest that use this part of the heavy ones' CPU time are idle.
+/// The heaviest that use this share of the heavy ones' CPU time are idle. Chosen: as few as make most of the room.
 const PART: f64 = 0.5;
 
 impl Policy {

@@ -129,9 +129,9 @@ pub enum Event {
 
 /// Cgroups that are measured.
 const CGROUPS: u32 = 5_000;
-/// Part of a block that does not count: what is waited for when it begins is from before.
+/// Share of a block that does not count. Chosen: what is waited for when it begins is from before.
 const SETTLES: f64 = 0.2;
-/// Part of a block that does not count at most, where waiting still rises or falls.
+/// Share of a block that does not count at most, where waiting still rises or falls. Chosen: half has to be left to measure.
 const SETTLES_AT_MOST: f64 = 0.5;
 /// Time without intervals after which measuring has failed. Normally there are two per second.
 const SILENCE: Duration = Duration::from_secs(10);

@@ -12,8 +12,8 @@ use crate::{
     trial::cgroup_file::usual_weight,
 };
 
-/// Who is light becomes heavy above so much of the fair share, and light again below so much of it: else those at the border
-/// would go to and fro.
+/// Who is light becomes heavy above so many times the fair share, and light again below so many times. Chosen: else those at the
+/// border would go to and fro.
 const HEAVY_ABOVE: f64 = 1.2;
 const LIGHT_BELOW: f64 = 0.8;
 

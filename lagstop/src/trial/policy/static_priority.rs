@@ -9,8 +9,8 @@ use std::{
 use super::{Attr, Kernel, PolicyChange, PolicyError, Sides, THROTTLE, TriedGroup};
 use crate::{host::populated, model::kernel_version, trial::cgroup_file::BUDGET};
 
-/// Part of the real-time budget of the root that is given away. The kernel keeps a twentieth of each CPU for the others, and
-/// what is real-time already keeps something, too.
+/// Share of the real-time budget of the root that is given away. Chosen: the kernel keeps a twentieth of each CPU for the others,
+/// and what is real-time already keeps something, too.
 const PART: f64 = 0.9;
 /// What took its place, for each CPU: the fair server (kernel/sched/deadline.c), a deadline reservation for tasks that are not
 /// real-time, 50 ms in each second by default.
