@@ -238,6 +238,6 @@ fn names(line: &[u8]) -> Result<Vec<Named>, Problem> {
     fn named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Named>, D::Error> {
         bounded::list("names", CGROUPS, deserializer)
     }
-    let Line { cgroups } = serde_json::from_slice(line).map_err(|error| Problem::wrong("line of names", &error))?;
+    let Line { cgroups } = serde_json::from_slice(line).map_err(|error| Problem::wrong("line of names", error))?;
     Ok(cgroups)
 }

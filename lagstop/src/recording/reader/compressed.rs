@@ -294,7 +294,7 @@ impl Cursor {
                     if matches!(head, Head::Packed(_)) {
                         return packed(line, &self.names).map(Some);
                     }
-                    return serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", &error));
+                    return serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", error));
                 }
                 _ => {}
             }
@@ -337,12 +337,12 @@ fn kind(line: &[u8]) -> Result<Head, Problem> {
     if line.is_empty() {
         return Ok(Head::Other);
     }
-    head::skim(line).map_or_else(|| head::parse(line).map_err(|error| Problem::wrong("line", &error)), Ok)
+    head::skim(line).map_or_else(|| head::parse(line).map_err(|error| Problem::wrong("line", error)), Ok)
 }
 
 fn packed(line: &[u8], names: &Names) -> Result<Interval, Problem> {
-    let packed: PackedInterval = serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", &error))?;
-    unpack(&packed, names).map_err(|error| Problem::unpacked(&error))
+    let packed: PackedInterval = serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", error))?;
+    unpack(&packed, names).map_err(|error| Problem::wrong("interval", error))
 }
 
 /// A part of a file, from its beginning.

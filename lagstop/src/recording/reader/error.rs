@@ -67,8 +67,8 @@ pub(super) enum Problem {
     TooManyFrames { limit: usize },
     #[error("the file is empty. Record again")]
     Empty,
-    #[error("not a recording of lagstop: {0}. Name a file that `lagstop record` wrote")]
-    NoRecording(String),
+    #[error("not a recording of lagstop: {}. Name a file that `lagstop record` wrote", said(.0))]
+    NoRecording(#[source] serde_json::Error),
     #[error("the header of the recording is missing. Use the whole recording, from its first line")]
     NoHeader,
     #[error("the recording ends within its header and has no data. Record again")]
@@ -78,11 +78,12 @@ pub(super) enum Problem {
     #[error("data after the footer, which ends a recording. Move the lines after the footer to another file")]
     AfterFooter,
     #[error(
-        "written by a newer lagstop{version}: its format is {schema}, and this version supports {SCHEMA}. Update lagstop"
+        "written by a newer lagstop{}: its format is {schema}, and this version supports {SCHEMA}. Update lagstop",
+        version.as_ref().map_or_else(String::new, |version| format!(", {}", harmless(version)))
     )]
-    Newer { schema: u64, version: String },
-    #[error("cannot parse the {what}: {why}. It was changed or damaged after it was recorded: {remedy}")]
-    Wrong { what: &'static str, why: String, remedy: &'static str },
+    Newer { schema: u64, version: Option<String> },
+    #[error("cannot parse the {what}: {source}. It was changed or damaged after it was recorded: {}", remedy(what))]
+    Wrong { what: &'static str, source: Flaw },
     #[error("the line is longer than {} MiB, too long for a recording. Remove it", limit >> 20)]
     TooLong { limit: u64 },
     #[error(
@@ -106,33 +107,33 @@ impl From<TooManyNames> for Problem {
     }
 }
 
+/// What is wrong with a line.
+#[derive(Debug, Error)]
+pub(super) enum Flaw {
+    #[error("{}", said(.0))]
+    Json(#[from] serde_json::Error),
+    #[error("{}", harmless(&.0.to_string()))]
+    Columns(#[from] UnpackError),
+    #[error("unknown format {0}")]
+    Format(u64),
+}
+
 impl Problem {
-    pub(super) fn wrong(what: &'static str, error: &serde_json::Error) -> Self {
-        Self::not_as_it_should_be(what, said(error))
-    }
-
-    fn not_as_it_should_be(what: &'static str, why: String) -> Self {
-        let remedy =
-            if what == "header" { "use the original file" } else { "use the original file, or remove the line" };
-        Self::Wrong { what, why, remedy }
-    }
-
-    pub(super) fn unpacked(error: &UnpackError) -> Self {
-        Self::not_as_it_should_be("interval", harmless(&error.to_string()))
-    }
-
-    pub(super) fn no_recording(error: &serde_json::Error) -> Self {
-        Self::NoRecording(said(error))
+    pub(super) fn wrong(what: &'static str, flaw: impl Into<Flaw>) -> Self {
+        Self::Wrong { what, source: flaw.into() }
     }
 
     /// What is wrong with a header of another format.
     pub(super) fn schema(schema: u64, header: &[u8]) -> Self {
         if schema < OLDEST_SCHEMA.into() {
-            return Self::not_as_it_should_be("header", format!("unknown format {schema}"));
+            return Self::wrong("header", Flaw::Format(schema));
         }
-        let version = head::version(header).map_or_else(String::new, |version| format!(", {}", harmless(&version)));
-        Self::Newer { schema, version }
+        Self::Newer { schema, version: head::version(header) }
     }
+}
+
+fn remedy(what: &str) -> &'static str {
+    if what == "header" { "use the original file" } else { "use the original file, or remove the line" }
 }
 
 /// What a file may be compressed with.

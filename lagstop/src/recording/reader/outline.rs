@@ -40,8 +40,8 @@ impl Outline {
                 self.is_cut = true;
                 if self.has_header { Ok(None) } else { Err(Problem::CutHeader) }
             }
-            Err(error) if self.has_header => Err(Problem::wrong("line", &error)),
-            Err(error) => Err(Problem::no_recording(&error)),
+            Err(error) if self.has_header => Err(Problem::wrong("line", error)),
+            Err(error) => Err(Problem::NoRecording(error)),
         }
     }
 
@@ -59,11 +59,11 @@ impl Outline {
                 if self.footer.is_some() {
                     return Err(Problem::AfterFooter);
                 }
-                self.footer = Some(serde_json::from_slice(line).map_err(|error| Problem::wrong("footer", &error))?);
+                self.footer = Some(serde_json::from_slice(line).map_err(|error| Problem::wrong("footer", error))?);
                 Ok(())
             }
             Head::Gap => {
-                let gap = serde_json::from_slice(line).map_err(|error| Problem::wrong("gap", &error))?;
+                let gap = serde_json::from_slice(line).map_err(|error| Problem::wrong("gap", error))?;
                 self.gap(gap)
             }
             _ => self.other(),
@@ -99,9 +99,9 @@ impl Outline {
 
 /// What a header tells, where it is of a format that is known.
 fn header(line: &[u8]) -> Result<Session, Problem> {
-    let schema = head::schema(line).map_err(|error| Problem::wrong("header", &error))?;
+    let schema = head::schema(line).map_err(|error| Problem::wrong("header", error))?;
     if (u64::from(OLDEST_SCHEMA)..=u64::from(SCHEMA)).contains(&schema) {
-        serde_json::from_slice(line).map_err(|error| Problem::wrong("header", &error))
+        serde_json::from_slice(line).map_err(|error| Problem::wrong("header", error))
     } else {
         Err(Problem::schema(schema, line))
     }

@@ -61,10 +61,10 @@ impl Plain {
         let line = lines.read(at)?;
         let read = if matches!(head::skim(line), Some(Head::Packed(_))) {
             serde_json::from_slice(line)
-                .map_err(|error| Problem::wrong("interval", &error))
-                .and_then(|packed| unpack(&packed, names).map_err(|error| Problem::unpacked(&error)))
+                .map_err(|error| Problem::wrong("interval", error))
+                .and_then(|packed| unpack(&packed, names).map_err(|error| Problem::wrong("interval", error)))
         } else {
-            serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", &error))
+            serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", error))
         };
         read.map_err(|problem| self.lines.error_at(at, problem))
     }
@@ -172,7 +172,7 @@ impl Lines {
             Some(head) => Ok(head),
             None => {
                 let parsed = head::parse(self.read(at)?);
-                parsed.map_err(|error| self.error_at(at, Problem::wrong("interval", &error)))
+                parsed.map_err(|error| self.error_at(at, Problem::wrong("interval", error)))
             }
         }
     }

@@ -117,20 +117,20 @@ impl<R: Read> StreamReader<R> {
         let head = match head::skim(line) {
             Some(head) => head,
             None => head::parse(line).map_err(|error| match self.number {
-                1 => Problem::no_recording(&error),
-                _ => Problem::wrong("line", &error),
+                1 => Problem::NoRecording(error),
+                _ => Problem::wrong("line", error),
             })?,
         };
         let interval = match head {
             Head::Interval(start) => {
                 self.outline.interval(start)?;
-                serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", &error))?
+                serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", error))?
             }
             Head::Packed(start) => {
                 self.outline.interval(start)?;
                 let packed: PackedInterval =
-                    serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", &error))?;
-                unpack(&packed, &self.names).map_err(|error| Problem::unpacked(&error))?
+                    serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", error))?;
+                unpack(&packed, &self.names).map_err(|error| Problem::wrong("interval", error))?
             }
             Head::Names => {
                 self.names.learn(super::names(line)?)?;
@@ -144,7 +144,7 @@ impl<R: Read> StreamReader<R> {
             }
             Head::Gap => {
                 self.outline.other()?;
-                let gap = serde_json::from_slice(line).map_err(|error| Problem::wrong("gap", &error))?;
+                let gap = serde_json::from_slice(line).map_err(|error| Problem::wrong("gap", error))?;
                 return Ok(Some(Streamed::Gap(gap)));
             }
             Head::Other => {
