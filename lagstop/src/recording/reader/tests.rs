@@ -650,3 +650,11 @@ proptest! {
         read_all(&harm.done_to(fs::read(compressed_lines(&whole(&[1, 2])).path()).unwrap()));
     }
 }
+
+#[test]
+fn what_the_parser_said_is_kept() {
+    let said = serde_json::from_str::<Gap>("{").unwrap_err();
+    let error = ReadError::new(Path::new("a.jsonl"), Some(3), Problem::wrong("gap", said));
+    let mut chain = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+    assert!(chain.any(|error| error.is::<serde_json::Error>()), "{error}");
+}
