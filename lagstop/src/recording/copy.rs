@@ -22,9 +22,17 @@ pub enum CopyError {
          written"
     )]
     NoTime(String),
-    /// No interval is left.
-    #[error("no interval lies in that time range: {0}")]
-    Nothing(String),
+    /// There is nothing to copy.
+    #[error("no intervals were recorded")]
+    Empty,
+    /// None lies in the part that was asked for.
+    #[error("no interval lies in that time range: the recording covers {from} to {to}")]
+    OutOfRange {
+        /// RFC 3339.
+        from: String,
+        /// RFC 3339.
+        to: String,
+    },
     /// No cgroup is left.
     #[error("no cgroup matches. Use `lagstop top --replay` to see the names; * matches any characters")]
     NoCgroup,

@@ -85,11 +85,11 @@ impl<F: Fn(&Cgroup) -> bool> Cut<F> {
             return Ok(start..end);
         }
         let Some(last) = reader.len().checked_sub(1) else {
-            return Err(CopyError::Nothing("the recording has no intervals".to_owned()));
+            return Err(CopyError::Empty);
         };
         let (first, last) = (reader.start_of(0)?, reader.interval(last)?);
         let (from, to) = (epoch.text(first), epoch.text(last.start_ns.saturating_add(last.duration_ns)));
-        Err(CopyError::Nothing(format!("the recording covers {from} to {to}")))
+        Err(CopyError::OutOfRange { from, to })
     }
 
     /// Why the part ends, and what was removed.

@@ -55,7 +55,7 @@ impl Merge {
         let cut_off = recordings.iter().filter(|(_, reader)| reader.footer().is_none()).count();
         let mut pieces = pieces(recordings)?;
         let Some(first) = pieces.first() else {
-            return Err(CopyError::Nothing("the recordings have no intervals".to_owned()));
+            return Err(CopyError::Empty);
         };
         let mut session = first.reader.session().clone();
         if let Some(interval) = self.interval {
