@@ -26,6 +26,8 @@ pub struct SchedulerProgram {
 /// Why there is no such program.
 #[derive(Debug, Error)]
 pub enum NoProgram {
+    #[error("write scx: and a program, such as scx:scx_lavd or scx:/usr/bin/scx_lavd")]
+    Name,
     #[error("{0} is not in PATH. Give its path, as in scx:/usr/bin/{0}")]
     NotFound(String),
     #[error("{} cannot be run: {}", short_name(.path, 200), plain(.source))]
@@ -42,12 +44,12 @@ impl SchedulerProgram {
     ///
     /// # Errors
     /// When no program can be called that.
-    pub fn named(program: &str) -> Result<Self, String> {
+    pub fn named(program: &str) -> Result<Self, NoProgram> {
         let is_one = !program.is_empty() && program.len() < Self::LONGEST && !program.chars().any(char::is_control);
         if is_one && !program.ends_with('/') {
             Ok(Self { text: format!("{}{program}", Self::PREFIX).leak() })
         } else {
-            Err("write scx: and a program, such as scx:scx_lavd or scx:/usr/bin/scx_lavd".to_owned())
+            Err(NoProgram::Name)
         }
     }
 

@@ -44,7 +44,7 @@ pub enum SwitchError {
     CpusChanged,
     #[error("another process ended LAGS")]
     LetGo,
-    #[error("{0}")]
+    #[error("the kernel ended LAGS: {0}")]
     ByKernel(String),
     #[error("it was interrupted")]
     Interrupted,
@@ -187,7 +187,7 @@ impl From<SchedulerEnd> for SwitchError {
         match ended {
             SchedulerEnd::LetGo => Self::LetGo,
             SchedulerEnd::CpusChanged => Self::CpusChanged,
-            SchedulerEnd::ByKernel { reason, .. } => Self::ByKernel(format!("the kernel ended LAGS: {reason}")),
+            SchedulerEnd::ByKernel { reason, .. } => Self::ByKernel(reason),
         }
     }
 }
