@@ -34,6 +34,7 @@ pub use change::{Made, PolicyChange};
 pub use classes::{Sides, TriedGroup};
 pub use guard::{Guard, Starves, Want};
 pub use journal::{Distrust, Journal, JournalError};
+pub use journal_checks::Disbelief;
 pub use outcome::{TimeOfBlock, TrialOutcome, TriedFigure};
 pub use place::TrialPlace;
 pub use policy::{Dynamic, Kernel, Policy, PolicyError};
@@ -42,7 +43,7 @@ pub use run::{Event, PreparedTrial, TrialError, TrialSettings, Untried, prepare,
 pub use scheduler_program::{NoProgram, SchedulerProgram};
 pub use switch::{ProgramError, Switch, SwitchError, SwitchSettings, SwitchTo};
 pub use tried::Tried;
-pub use undo::Restored;
+pub use undo::{NotUndone, Restored};
 
 /// What is tried, as on the command line and in results; `None` is nothing.
 pub fn name(policy: Option<Policy>) -> &'static str {

@@ -4,7 +4,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use super::{PolicyChange, PolicyError, SwitchError};
+use super::{NotUndone, PolicyChange, PolicyError, SwitchError};
 use crate::{background::BackgroundError, display::plain};
 
 #[derive(Debug, Error)]
@@ -29,9 +29,8 @@ pub(super) enum Ended {
     },
     #[error("{change}: {}", plain(source))]
     Change { change: Box<PolicyChange>, source: io::Error },
-    /// Something could not be undone, for the reason that the outcome has.
-    #[error("{0}")]
-    NotUndone(String),
+    #[error(transparent)]
+    NotUndone(Box<NotUndone>),
 }
 
 const fn by_budget(is_throttled: bool) -> &'static str {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{
-    Made, Policy, PolicyChange, Restored,
+    Made, NotUndone, Policy, PolicyChange, Restored,
     journal_checks::{Disbelief, believe},
     undo::undo,
 };
@@ -328,13 +328,13 @@ impl Journal {
                     numbers.push(number);
                     believed.push(change);
                 }
-                Err(why) => restored.failed.push(format!("{change}: is not trusted: {why}")),
+                Err(source) => restored.failed.push(NotUndone::NotBelieved { change, source }),
             }
         }
         let (done, not_undone) = undo(&believed, &mut || {});
         restored.add(done);
-        let unread = unread.into_iter().map(String::from_utf8_lossy);
-        restored.failed.extend(unread.map(|line| format!("cannot read a line of the journal: {line}")));
+        let unread = unread.into_iter().map(|line| String::from_utf8_lossy(line).into_owned());
+        restored.failed.extend(unread.map(NotUndone::Unread));
         if restored.failed.is_empty() || forget {
             fs::remove_file(path).map_err(cannot)?;
             return Ok(restored);
@@ -521,7 +521,8 @@ mod tests {
         let planned = change(&home, "a", 200);
         fs::write(home.path().join("a/cpu.weight"), "700").unwrap();
         assert_eq!(journal.make(planned).unwrap(), Made::No("700".to_owned()));
-        assert_eq!(journal.end(&mut || {}), Restored::default());
+        let restored = journal.end(&mut || {});
+        assert!(restored.undone == 0 && restored.left.is_empty() && restored.failed.is_empty(), "{restored:?}");
         assert_eq!(weight(&home, "a"), "700");
     }
 
@@ -541,7 +542,7 @@ mod tests {
         fs::write(&path, &bytes).unwrap();
         let restored = restore(&path).unwrap();
         assert_eq!((restored.undone, restored.failed.len()), (1, 1), "{restored:?}");
-        assert!(restored.failed[0].starts_with("cannot read a line of the journal"), "{restored:?}");
+        assert!(matches!(restored.failed[..], [NotUndone::Unread(_)]), "{restored:?}");
         assert_eq!((weight(&home, "a"), weight(&home, "b")), ("100".to_owned(), "200".to_owned()));
     }
 
@@ -628,7 +629,10 @@ mod tests {
         assert_eq!(journal.make(change(&home, "a", 200)).unwrap(), Made::Yes);
         drop(journal);
         let restored = Journal::restore(&path).unwrap();
-        assert!(restored.failed[0].contains("is not trusted"), "{restored:?}");
+        assert!(
+            matches!(restored.failed[..], [NotUndone::NotBelieved { source: Disbelief::FileSystem, .. }]),
+            "{restored:?}"
+        );
         assert_eq!(weight(&home, "a"), "200");
     }
 }

@@ -12,7 +12,7 @@ use crate::display::plain;
 
 /// Why a change is not believed.
 #[derive(Debug, Error)]
-pub(super) enum Disbelief {
+pub enum Disbelief {
     #[error("a trial never changes a thread that was real-time before")]
     RealTime,
     #[error("a trial never changes a file of that name")]

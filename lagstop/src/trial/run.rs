@@ -1,7 +1,7 @@
 //! Blocks without and with a policy, in turn.
 
 use std::{
-    io,
+    io, mem,
     ops::Range,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
@@ -12,8 +12,8 @@ use globset::GlobSet;
 use thiserror::Error;
 
 use super::{
-    Attr, Dynamic, Guard, Journal, JournalError, Kernel, Made, Policy, PolicyChange, PolicyError, Prediction, Restored,
-    Sides, Starves, Switch, SwitchError, SwitchSettings, TimeOfBlock, TrialOutcome, Tried,
+    Attr, Dynamic, Guard, Journal, JournalError, Kernel, Made, NotUndone, Policy, PolicyChange, PolicyError,
+    Prediction, Restored, Sides, Starves, Switch, SwitchError, SwitchSettings, TimeOfBlock, TrialOutcome, Tried,
     block::{Block, Slice},
     ended::Ended,
     guard,
@@ -256,7 +256,7 @@ pub fn run(
     for number in 0..=2 * pairs {
         let left = settings.block.saturating_mul(u32::try_from(2 * pairs + 1 - number).unwrap_or(u32::MAX));
         if let Err(why) = trial.block(number % 2 == 1, left, tell, stop) {
-            ended = Some(why.to_string());
+            ended = Some(why);
             // This block is incomplete.
             trial.windows.truncate(number);
             break;
@@ -266,12 +266,9 @@ pub fn run(
         trial.hear_the_last();
     }
     // Where it ended in the middle of a block. Why it ended is said already.
-    if let Some(why) = trial.switch_back().err().filter(|_| ended.is_none()) {
-        ended = Some(why.to_string());
-    }
+    let switched_back = trial.switch_back();
+    let ended = ended.or(switched_back.err().map(Ended::from));
     let Trial { journal, mut watchdog, mut restored, notes, windows, in_progress, .. } = trial;
-    // What a block could not undo is tried again: it counts as it is now.
-    restored.failed.clear();
     restored.add(journal.end(&mut || watchdog.beat()));
     drop(first);
     if restored.failed.is_empty() {
@@ -299,9 +296,9 @@ pub fn run(
         blocks: times_of(&blocks),
         looked_every_seconds: in_progress.every().map(|every| every.as_secs_f64()),
         figures: figures(&blocks, &prediction),
-        ended,
+        ended: ended.map(|why| why.to_string()),
         undone: restored.undone,
-        not_undone: restored.failed,
+        not_undone: restored.failed.iter().map(NotUndone::to_string).collect(),
     };
     Ok(Tried { outcome, changed_by_others: restored.left, notes })
 }
@@ -434,9 +431,12 @@ impl Trial<'_> {
         self.in_progress.look();
         if is_with {
             self.switch_back()?;
-            self.restored.add(self.journal.undo(&mut || self.watchdog.beat()));
-            if let Some(why) = self.restored.failed.first() {
-                return Err(Ended::NotUndone(why.clone()));
+            let mut undone = self.journal.undo(&mut || self.watchdog.beat());
+            // It is tried again when the journal ends: what counts is how it is then.
+            let failed = mem::take(&mut undone.failed);
+            self.restored.add(undone);
+            if let Some(first) = failed.into_iter().next() {
+                return Err(Ended::NotUndone(first.into()));
             }
         }
         Ok(())

@@ -6,23 +6,39 @@ use std::{
     path::Path,
 };
 
+use thiserror::Error;
+
 use super::{
     Attr, PolicyChange,
     cgroup_file::{BUDGET, Directory, IDLE, gone_is_fine, is_gone, usual_weight},
+    journal_checks::Disbelief,
 };
 use crate::{display::plain, host::started};
 
 /// Changes that were undone, left, or could not be undone.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Restored {
     /// Changes that are undone.
     pub undone: usize,
     /// Settings that other programs changed since, with their current values.
     pub left: Vec<String>,
-    /// Changes that could not be undone, with the reasons.
-    pub failed: Vec<String>,
+    pub failed: Vec<NotUndone>,
     /// Why there was nothing to undo despite the journal.
     pub discarded: Option<&'static str>,
+}
+
+/// A change that could not be undone, and why.
+#[derive(Debug, Error)]
+pub enum NotUndone {
+    #[error("{change}: cannot be undone: {}", plain(source))]
+    Failed { change: PolicyChange, source: io::Error },
+    #[error("{0}: cannot be undone: its cpu.idle must be undone first")]
+    Idle(PolicyChange),
+    #[error("{change}: is not trusted: {source}")]
+    NotBelieved { change: PolicyChange, source: Disbelief },
+    /// A line of the journal that names no change.
+    #[error("cannot read a line of the journal: {0}")]
+    Unread(String),
 }
 
 impl Restored {
@@ -90,9 +106,10 @@ pub(super) fn undo(changes: &[PolicyChange], beat: &mut dyn FnMut()) -> (Restore
         let Some((original, last)) = original(&all, &idle).zip(all.last().copied()) else { continue };
         let directory = last.directory();
         let done = if directory.is_some_and(|directory| stuck.contains(directory)) {
-            Err(io::Error::other("its cpu.idle must be undone first"))
+            Err(NotUndone::Idle(last.clone()))
         } else {
             put_back(original, last, directory.is_some_and(|directory| idle.contains(directory)))
+                .map_err(|source| NotUndone::Failed { change: last.clone(), source })
         };
         let left = |why: &str| format!("{}: {why}: left as it is", last.what());
         match done {
@@ -104,7 +121,7 @@ pub(super) fn undo(changes: &[PolicyChange], beat: &mut dyn FnMut()) -> (Restore
             Ok(Undone::Left(now)) => restored.left.push(left(&by_somebody(&now))),
             Ok(Undone::Needed(why)) => restored.left.push(left(&why)),
             Err(error) => {
-                restored.failed.push(format!("{last}: cannot be undone: {}", plain(&error)));
+                restored.failed.push(error);
                 stuck.extend(directory.filter(|_| is_idle(last)));
                 not_undone.extend(target);
             }
@@ -314,7 +331,11 @@ mod tests {
         fs::remove_file(home.path().join("cpu.idle")).unwrap();
         fs::create_dir(home.path().join("cpu.idle")).unwrap();
         let (restored, not_undone) = undo(&changes, &mut || {});
-        assert_eq!((restored.failed.len(), not_undone), (2, vec![0, 1]), "{:?}", restored.failed);
+        assert_eq!(not_undone, [0, 1]);
+        let [NotUndone::Failed { source, .. }, NotUndone::Idle(_)] = &restored.failed[..] else {
+            panic!("{:?}", restored.failed)
+        };
+        assert_eq!(source.raw_os_error(), Some(libc::EISDIR));
     }
 
     /// What a user may do without privileges: a nice value may only rise.
