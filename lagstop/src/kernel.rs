@@ -21,6 +21,7 @@ mod probe_cost;
 mod proof;
 mod reader;
 mod rows;
+mod setback;
 mod table;
 mod tracefs;
 mod way;
@@ -37,6 +38,7 @@ pub(crate) use map::{Map, bpf};
 pub use options::AttachOptions;
 pub use plan::{AttachPlan, Wish, Wishes};
 pub use reader::{KernelCgroup, KernelReader, KernelSnapshot, MadeUpHost};
+pub use setback::Setback;
 pub use way::{At, Probe, Way};
 
 /// The object that `cargo xtask ebpf` builds.

@@ -27,6 +27,7 @@ use super::{
     probe_cost::ProbeCost,
     proof,
     reader::{Attached, KernelReader, Shards, Tables, lines},
+    setback::Setback,
     table::Table,
     way::At,
 };
@@ -44,7 +45,7 @@ pub fn attach(facts: &mut Facts, wishes: &Wishes, options: &AttachOptions) -> Re
         let plan = AttachPlan::from_facts(facts, wishes)?;
         match Attempt::new(facts, &plan, &options)?.run(&options)? {
             Outcome::Attached(reader) => return Ok(*reader),
-            Outcome::Setback(at, reason) => facts.refuse(at, reason),
+            Outcome::Setback(at, setback) => facts.refuse(at, setback),
             Outcome::AttachesOnce => options.samples_cost = false,
         }
     }
@@ -60,7 +61,7 @@ fn kernel_types() -> Result<AyaBtf, KernelError> {
 enum Outcome {
     Attached(Box<KernelReader>),
     /// Something could not be attached, or did not fire.
-    Setback(At, String),
+    Setback(At, Setback),
     /// What times switches cannot come off its hooks and go back. Before Linux 5.13 a program that was on a function once is not
     /// attached to it again (f3a95075549e).
     AttachesOnce,
@@ -135,14 +136,14 @@ impl<'a> Attempt<'a> {
             let Self { ebpf, facts, plan, btf, .. } = &mut self;
             match Attachment::new(probe, (plan.has_types(), plan.times_by(probe)), facts, btf.as_ref(), ebpf) {
                 Ok(attachment) => attachments.push(attachment),
-                Err(error) => return Ok(Outcome::Setback(probe.at, error.reason())),
+                Err(error) => return Ok(Outcome::Setback(probe.at, error.into())),
             }
         }
         let mut maps = self.maps()?;
         if !options.clock_only
-            && let Some((at, reason)) = proof::what_does_not_fire(self.plan, &mut maps.cpu)?
+            && let Some((at, setback)) = proof::what_does_not_fire(self.plan, &mut maps.cpu)?
         {
-            return Ok(Outcome::Setback(at, reason));
+            return Ok(Outcome::Setback(at, setback));
         }
         let tables = self.tables(&options.excluded)?;
         let Self { ebpf, plan, .. } = self;

@@ -96,14 +96,6 @@ impl KernelError {
     pub(crate) fn refused(what: impl Into<String>, source: impl Into<Source>) -> Self {
         Self::Refused { what: what.into(), source: source.into() }
     }
-
-    /// What the kernel said, without what to do about it: for a hook that can be done without.
-    pub(super) fn reason(&self) -> String {
-        match self {
-            Self::Refused { source, .. } => chain(&**source),
-            other => other.to_string(),
-        }
-    }
 }
 
 /// What a binary that other users than root run is to be given: to load and to attach, and to read what only root may.

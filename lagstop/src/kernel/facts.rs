@@ -21,6 +21,7 @@ use super::{
     btf::Btf,
     capabilities::Capabilities,
     memlock, offsets,
+    setback::Setback,
     way::{At, WAYS},
 };
 
@@ -69,7 +70,7 @@ pub struct Facts {
     pub config: Answer<BTreeMap<String, String>>,
     /// What was tried and refused, with the kernel's reason, by where it was to be attached.
     #[serde(default)]
-    pub refused: BTreeMap<String, String>,
+    pub refused: BTreeMap<At, Setback>,
     /// What its types say of sched_ext; `None` where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sched_ext: Option<SchedExt>,
@@ -170,8 +171,8 @@ impl Facts {
         }
     }
 
-    pub(super) fn refuse(&mut self, at: At, reason: String) {
-        self.refused.insert(at.to_string(), reason);
+    pub(super) fn refuse(&mut self, at: At, setback: Setback) {
+        self.refused.insert(at, setback);
     }
 }
 

@@ -52,7 +52,7 @@ impl Wishes {
 }
 
 /// How each measure is taken, or why it is not.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct AttachPlan {
     choices: Vec<Choice>,
     /// Without the kernel's own types programs read through a helper.
@@ -63,7 +63,7 @@ pub struct AttachPlan {
 }
 
 /// How one measure is taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Choice {
     measure: Measure,
     way: Option<&'static Way>,
@@ -107,8 +107,8 @@ impl AttachPlan {
         let mut choices: Vec<Choice> = Measure::ALL.map(|measure| choose(facts, wishes, measure)).into();
         drop_useless(&mut choices);
         drop_blame_of_waits_by_the_clock(&mut choices);
-        if let Some(why) = facts.refused.get(&At::Tracepoint("sched_switch").to_string()) {
-            return Err(KernelError::refused("program on sched_switch", why.clone()));
+        if let Some(setback) = facts.refused.get(&At::Tracepoint("sched_switch")) {
+            return Err(KernelError::refused("program on sched_switch", setback.clone()));
         }
         if let Some(Choice { way: None, turned_down, .. }) = choices.first() {
             let what = turned_down.iter().map(|(_, why)| why.to_string()).collect::<Vec<_>>().join("; ");
@@ -307,8 +307,8 @@ impl Facts {
 
     /// What speaks against attaching at `at`.
     fn against(&self, at: At) -> Option<Refusal> {
-        if let Some(answer) = self.refused.get(&at.to_string()) {
-            return Some(Refusal::Answer(answer.clone()));
+        if let Some(setback) = self.refused.get(&at) {
+            return Some(Refusal::Tried(setback.clone()));
         }
         let release = || self.release.clone();
         match at {

@@ -8,7 +8,7 @@ use std::{
 
 use lagstop_ebpf::{CpuState, CpuTotals, Lost};
 
-use super::{error::KernelError, per_cpu::PerCpu, plan::AttachPlan, way::At};
+use super::{error::KernelError, per_cpu::PerCpu, plan::AttachPlan, setback::Setback, way::At};
 use crate::model::Measure;
 
 /// Switches after which a program that did not run is taken for silent.
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) fn what_does_not_fire(
     plan: &AttachPlan,
     cpus: &mut PerCpu<CpuState>,
-) -> Result<Option<(At, String)>, KernelError> {
+) -> Result<Option<(At, Setback)>, KernelError> {
     let started = Instant::now();
     let mut totals = sum(cpus)?;
     while totals.switches < ENOUGH && started.elapsed() < PATIENCE {
@@ -39,7 +39,7 @@ pub(super) fn what_does_not_fire(
     .into_iter()
     .find_map(|(measure, probe, is_used, count)| (is_used && count == 0).then_some((measure, probe)));
     let at = silent.and_then(|(measure, probe)| plan.way(measure)?.probes.get(probe)).map(|probe| probe.at);
-    Ok(at.map(|at| (at, format!("attached, but did not fire in {} switches", totals.switches))))
+    Ok(at.map(|at| (at, Setback::Silent { switches: totals.switches })))
 }
 
 fn sum(cpus: &mut PerCpu<CpuState>) -> Result<CpuTotals, KernelError> {

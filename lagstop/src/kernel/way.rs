@@ -3,6 +3,7 @@
 use std::{borrow::Cow, fmt};
 
 use lagstop_ebpf::{COST_PICK, COST_WHOLE, WAITS_SCHED_INFO, WAITS_WAKEUPS};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::model::Measure;
 
@@ -41,7 +42,7 @@ pub struct Probe {
 }
 
 /// Where a program is attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum At {
     /// A tracepoint, with types or without.
     Tracepoint(&'static str),
@@ -81,6 +82,21 @@ impl fmt::Display for At {
             Self::Kretprobe(_) => "kretprobe",
         };
         write!(f, "{kind} {}", self.target())
+    }
+}
+
+impl Serialize for At {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for At {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let mut all = WAYS.iter().flat_map(|way| way.probes).map(|probe| probe.at);
+        let unknown = || D::Error::custom(format_args!("nothing is attached at `{text}`"));
+        all.find(|at| at.to_string() == text).ok_or_else(unknown)
     }
 }
 
@@ -299,11 +315,11 @@ mod tests {
     fn every_measure_has_ways_with_names_of_their_own() {
         for measure in Measure::ALL {
             assert!(measure.ways().count() > 0, "{measure}");
-            assert_eq!(measure.name().parse(), Ok(measure));
+            assert_eq!(measure.name().parse::<Measure>().unwrap(), measure);
         }
         let names: HashSet<_> = WAYS.iter().map(|way| (way.measure, way.name)).collect();
         assert_eq!(names.len(), WAYS.len());
-        assert!("pik".parse::<Measure>().unwrap_err().contains("pick"));
+        assert!("pik".parse::<Measure>().unwrap_err().to_string().contains("pick"));
     }
 
     #[test]

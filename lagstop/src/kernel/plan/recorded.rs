@@ -108,7 +108,7 @@ fn before_anything_is_tried_only_what_was_refused_there_is_planned_otherwise() {
         for measure in Measure::ALL.into_iter().filter(|measure| used.contains_key(measure.name())) {
             let planned = plan.way(measure).unwrap();
             let mut needed = planned.probes.iter().filter(|probe| !probe.is_optional);
-            let was_refused = needed.any(|probe| refused.contains_key(&probe.at.to_string()));
+            let was_refused = needed.any(|probe| refused.contains_key(&probe.at));
             let was_used = used[measure.name()].as_deref() == Some(planned.name);
             assert!(was_used != was_refused, "{kernel}, {measure}: {} is planned, {refused:?}", planned.name);
         }

@@ -2,10 +2,13 @@
 
 use thiserror::Error;
 
-use crate::model::Measure;
+use crate::{
+    kernel::{Setback, error::chain},
+    model::Measure,
+};
 
 /// What speaks against a way, or against one of its probes.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, Error)]
 pub(super) enum Refusal {
     #[error("turned off")]
     Off,
@@ -23,7 +26,6 @@ pub(super) enum Refusal {
     Types,
     #[error("on kernel {release} a task that sleeps in {function} may return to freed memory")]
     Sleeps { release: String, function: &'static str },
-    /// The kernel's own answer.
-    #[error("{0}")]
-    Answer(String),
+    #[error("{}", chain(.0))]
+    Tried(#[source] Setback),
 }

@@ -100,10 +100,10 @@ fn a_suffix_of_the_compiler_does_not_hide_a_function() {
 #[test]
 fn a_refusal_becomes_a_fact() {
     let mut facts = facts("6.18.0");
-    facts.refuse(At::Entry("pick_next_task_fair"), "no".to_owned());
+    facts.refuse(At::Entry("pick_next_task_fair"), "no".to_owned().into());
     assert_eq!(way(&facts, Measure::Pick), Some("kprobe:pick_next_task_fair"));
     // An optional probe takes nothing with it.
-    facts.refuse(At::Tracepoint("sched_process_free"), "not here".to_owned());
+    facts.refuse(At::Tracepoint("sched_process_free"), "not here".to_owned().into());
     let plan = plan(&facts);
     assert_eq!(plan.way(Measure::Switches).unwrap().name, "sched_switch");
     assert!(plan.hooks()[0].detail.contains("not here"), "{:?}", plan.hooks()[0]);
