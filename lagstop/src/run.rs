@@ -9,5 +9,5 @@ mod series;
 pub use account::{Account, CommandWaits, WaitedBehind, Work};
 pub use crowded::{CrowdedOut, Crowder};
 pub use limits::Limits;
-pub use outcome::{CommandStatus, Disturbance, EndedRun, Exceeded, Run, RunShares, RunVerdict, judge};
+pub use outcome::{CommandStatus, Disturbance, EndedRun, Exceeded, Run, RunShares, RunVerdict, Unmeasured, judge};
 pub use series::{Method, RunSeries, Spread};

@@ -1,7 +1,10 @@
 //! One run of a command, and whether it was disturbed.
 
+use std::{error::Error, sync::Arc};
+
 use schemars::JsonSchema;
 use serde::Serialize;
+use thiserror::Error;
 
 use super::{CommandWaits, Crowder, Limits, WaitedBehind, Work};
 use crate::{
@@ -185,11 +188,34 @@ pub struct EndedRun {
     pub wall_ns: Nanos,
     /// CPU time by wait4(2), for where nothing better is known.
     pub cpu_ns: Nanos,
-    /// What was measured; or why not.
-    pub work: Result<Work, String>,
+    /// What was measured.
+    pub work: Result<Work, Unmeasured>,
     pub seen: Option<SeenWork>,
     pub host: HostMoment,
     pub cgroup: Option<CgroupMoment>,
+}
+
+/// Why nothing was measured of a run.
+#[derive(Clone, Debug, Error)]
+pub enum Unmeasured {
+    /// The command has no cgroup of its own, for the reason that its keeper gave.
+    #[error("{0}")]
+    NoCgroup(String),
+    /// Measuring could not start, or failed.
+    #[error("{0}")]
+    Failed(#[source] Arc<Box<dyn Error + Send + Sync>>),
+    #[error("measuring has ended")]
+    Ended,
+    #[error("measuring did not answer")]
+    NoAnswer,
+    #[error("its cgroup was not among those that are tracked. Raise --max-cgroups")]
+    NotTracked,
+}
+
+impl Unmeasured {
+    pub fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Failed(Arc::new(error.into()))
+    }
 }
 
 #[cfg(test)]
@@ -200,7 +226,7 @@ impl Default for EndedRun {
             status: CommandStatus::default(),
             wall_ns: Nanos::ZERO,
             cpu_ns: Nanos::ZERO,
-            work: Err("not measured".to_owned()),
+            work: Err(Unmeasured::Ended),
             seen: None,
             host: HostMoment::default(),
             cgroup: None,
@@ -256,10 +282,10 @@ fn time(work: &Work) -> Nanos {
 }
 
 /// Why it cannot be judged what the run's tasks waited for.
-fn why_not(work: &Result<Work, String>, shares: &RunShares, limits: &Limits) -> Option<String> {
+fn why_not(work: &Result<Work, Unmeasured>, shares: &RunShares, limits: &Limits) -> Option<String> {
     let work = match work {
         Ok(work) => work,
-        Err(why) => return Some(why.clone()),
+        Err(why) => return Some(why.to_string()),
     };
     if work.waits.is_none() {
         return Some("the causes of its waits were not measured".to_owned());
@@ -386,8 +412,8 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_judged() {
         let unmeasured =
-            |work: Result<Work, String>| judge(EndedRun { work, ..EndedRun::default() }, &Limits::default());
-        let run = unmeasured(Err("not permitted".to_owned()));
+            |work: Result<Work, Unmeasured>| judge(EndedRun { work, ..EndedRun::default() }, &Limits::default());
+        let run = unmeasured(Err(Unmeasured::failed("not permitted")));
         assert_eq!((run.verdict, run.why_not.as_deref()), (RunVerdict::NotJudged, Some("not permitted")));
         assert_eq!(run.shares, RunShares::default());
         let run = unmeasured(Ok(Work { cpu_ns: ms(900), ..Work::default() }));
@@ -426,7 +452,7 @@ mod tests {
     #[test]
     fn files_tell_how_long_and_not_what_for() {
         let seen = SeenWork { cpu_ns: ms(90), runq_wait_ns: Some(ms(10)), threads: 2 };
-        let known = EndedRun { work: Err("not root".to_owned()), seen: Some(seen), ..EndedRun::default() };
+        let known = EndedRun { work: Err(Unmeasured::failed("not root")), seen: Some(seen), ..EndedRun::default() };
         let run = judge(known, &Limits::default());
         assert_eq!((run.verdict, run.shares.all_waits, run.shares.waited), (RunVerdict::NotJudged, Some(0.1), None));
     }

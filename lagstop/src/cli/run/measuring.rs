@@ -21,7 +21,7 @@ use crate::{
     host::{Hierarchy, has_processes_in_root, names_of_runnable},
     model::{CgroupId, Interval, Nanos},
     recording::{Footer, now},
-    run::{Account, WaitedBehind, Work},
+    run::{Account, Unmeasured, WaitedBehind, Work},
     source::{SourceError, Stream},
     units::KernelTime,
 };
@@ -29,8 +29,8 @@ use crate::{
 /// What measures.
 pub(super) enum Measuring {
     Live(Box<Live>),
-    /// Only files are read. Holds the reason and the remedy.
-    Files(String),
+    /// Only files are read, for this reason.
+    Files(Unmeasured),
 }
 
 /// Every wait, with its cause.
@@ -47,14 +47,14 @@ pub(super) struct Live {
     names: BTreeMap<CgroupId, Vec<String>>,
     name_looks: u32,
     /// Why it has ended.
-    failure: Option<String>,
+    failure: Option<Unmeasured>,
 }
 
 impl Measuring {
     /// Starts to measure a command that will run in `place`.
     pub(super) fn start(args: &Args, config: &Config, place: &Place) -> Result<Self, Failure> {
         let (group_by, stream) = match &place.cgroup {
-            Err(why) => return Self::files(args, why.clone()),
+            Err(why) => return Self::files(args, Unmeasured::NoCgroup(why.clone())),
             Ok(group) => {
                 // A cgroup for which the scheduler has no group is still a leaf.
                 let asked = args.measure.group_by(&config.measure);
@@ -81,12 +81,14 @@ impl Measuring {
                     failure: None,
                 })))
             }
-            Err(SourceError::Kernel(why)) if args.measure.may_read_files() => Self::files(args, why.to_string()),
+            Err(error @ SourceError::Kernel(_)) if args.measure.may_read_files() => {
+                Self::files(args, Unmeasured::failed(error))
+            }
             Err(error) => Err(error.into()),
         }
     }
 
-    fn files(args: &Args, why: String) -> Result<Self, Failure> {
+    fn files(args: &Args, why: Unmeasured) -> Result<Self, Failure> {
         if args.record.is_some() {
             return Err(format!("nothing can be recorded, and the command was not run: {why}").into());
         }
@@ -94,7 +96,7 @@ impl Measuring {
     }
 
     /// Why nothing is measured.
-    pub(super) fn restricted(&self) -> Option<&str> {
+    pub(super) const fn restricted(&self) -> Option<&Unmeasured> {
         match self {
             Self::Live(_) => None,
             Self::Files(why) => Some(why),
@@ -117,7 +119,7 @@ impl Measuring {
     }
 
     /// The result of a run that ended at `ended`, or why there is none.
-    pub(super) async fn finish(&mut self, ended: Nanos) -> Result<Work, String> {
+    pub(super) async fn finish(&mut self, ended: Nanos) -> Result<Work, Unmeasured> {
         match self {
             Self::Live(live) => live.finish(ended).await,
             Self::Files(why) => Err(why.clone()),
@@ -154,8 +156,8 @@ impl Live {
         tokio::select! {
             interval = stream.intervals.recv() => match interval {
                 Some(Ok(interval)) => drop(self.take(interval)),
-                Some(Err(error)) => self.fail(error.to_string()),
-                None => self.fail("measuring has ended".to_owned()),
+                Some(Err(error)) => self.fail(Unmeasured::failed(error)),
+                None => self.fail(Unmeasured::Ended),
             },
             () = look => {
                 if let Some((_, looks)) = &mut self.account && looks.look(&self.hierarchy) {
@@ -165,7 +167,7 @@ impl Live {
         }
     }
 
-    fn fail(&mut self, why: String) {
+    fn fail(&mut self, why: Unmeasured) {
         self.stream = None;
         self.failure = Some(why);
     }
@@ -225,21 +227,21 @@ impl Live {
                         break;
                     }
                 }
-                Ok(Some(Err(error))) => self.fail(error.to_string()),
-                Ok(None) => self.fail("measuring has ended".to_owned()),
-                Err(_) => self.fail("measuring did not answer".to_owned()),
+                Ok(Some(Err(error))) => self.fail(Unmeasured::failed(error)),
+                Ok(None) => self.fail(Unmeasured::Ended),
+                Err(_) => self.fail(Unmeasured::NoAnswer),
             }
         }
     }
 
-    async fn finish(&mut self, ended: Nanos) -> Result<Work, String> {
+    async fn finish(&mut self, ended: Nanos) -> Result<Work, Unmeasured> {
         self.read_until(KernelTime(ended).instant().unwrap_or_else(Instant::now)).await;
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
         let (work, frequency) =
             self.account.take().map(|(account, looks)| (account.finish(), looks.frequency())).unzip();
-        let mut work = work.flatten().ok_or("its cgroup was not among those that are tracked. Raise --max-cgroups")?;
+        let mut work = work.flatten().ok_or(Unmeasured::NotTracked)?;
         work.frequency = frequency.flatten();
         for behind in &mut work.behind {
             behind.threads = self.names.remove(&behind.id).unwrap_or_default();
@@ -252,7 +254,8 @@ impl Live {
 impl Drop for Live {
     fn drop(&mut self) {
         if let Some(mut recording) = self.recording.take() {
-            let reason = self.failure.clone().unwrap_or_else(|| "the command ended".to_owned());
+            let ended = || "the command ended".to_owned();
+            let reason = self.failure.as_ref().map_or_else(ended, Unmeasured::to_string);
             let footer = Footer { ended_at: now(), reason, ..recording.footer };
             if let Err(error) = recording.file.end(footer) {
                 say(format_args!("lagstop: {error}\n"));

@@ -15,7 +15,7 @@ use crate::{
     model::Nanos,
     recording::now,
     report,
-    run::{CommandStatus, EndedRun, Method, Run, RunSeries, judge},
+    run::{CommandStatus, EndedRun, Method, Run, RunSeries, Unmeasured, Work, judge},
     signals::{Caught, ForCommand},
 };
 
@@ -40,7 +40,7 @@ impl Turns {
     ) -> Result<Self, Failure> {
         let Identity { hostname, kernel, .. } = Identity::read()?;
         let wanted = args.repeat.unwrap_or(1);
-        let restricted = measuring.restricted().map(str::to_owned);
+        let restricted = measuring.restricted().map(Unmeasured::to_string);
         let series = RunSeries {
             command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             method: if restricted.is_some() { Method::Files } else { Method::Ebpf },
@@ -131,7 +131,7 @@ impl Turns {
         }
     }
 
-    fn judged(&self, ended: Ended, work: Result<crate::run::Work, String>) -> Run {
+    fn judged(&self, ended: Ended, work: Result<Work, Unmeasured>) -> Run {
         let Ended { status, began_ns, ended_ns, cpu_ns, host, cgroup, seen } = ended;
         let ended = EndedRun {
             number: self.series.runs.len() as u32 + 1,

@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     host::{HostMoment, SeenWork},
     model::CgroupId,
-    run::{CommandStatus, CommandWaits, CrowdedOut, Crowder, EndedRun, Limits, Work, judge},
+    run::{CommandStatus, CommandWaits, CrowdedOut, Crowder, EndedRun, Limits, Unmeasured, Work, judge},
 };
 
 const MS: u64 = 1_000_000;
@@ -145,7 +145,7 @@ fn what_files_tell_is_not_said_as_a_verdict() {
     let known = EndedRun {
         wall_ns: Nanos(1_000 * MS),
         cpu_ns: Nanos(900 * MS),
-        work: Err("lagstop needs CAP_BPF".to_owned()),
+        work: Err(Unmeasured::failed("lagstop needs CAP_BPF")),
         seen: Some(seen),
         host,
         ..EndedRun::default()
