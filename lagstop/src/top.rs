@@ -37,8 +37,9 @@ use std::{
 pub use app::{App, KeyOutcome};
 pub use batch::{Batch, BatchFormat, print};
 pub use error::TopError;
+pub use filter::NoRegex;
 pub use keymap::{Key, markdown as key_table};
-pub use settings::TopSettings;
+pub use settings::{SettingError, TopSettings};
 
 use crate::{
     model::{CloserLook, Nanos},

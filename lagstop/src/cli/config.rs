@@ -11,7 +11,12 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use thiserror::Error;
 
 use super::values::{Grouping, interval, positive};
-use crate::{diagnosis::Thresholds, display::plain, host::ExcludedCpus, top::TopSettings};
+use crate::{
+    diagnosis::Thresholds,
+    display::plain,
+    host::ExcludedCpus,
+    top::{SettingError, TopSettings},
+};
 
 /// What is wrong with a configuration file.
 #[derive(Debug, Error)]
@@ -100,7 +105,7 @@ pub(super) struct TopConfig {
 /// A setting of the screen that can be wrong.
 pub(super) trait Setting {
     type Value;
-    fn set(value: &Self::Value, settings: &mut TopSettings) -> Result<(), String>;
+    fn set(value: &Self::Value, settings: &mut TopSettings) -> Result<(), SettingError>;
 }
 
 /// A value that was checked when it was read, so that an error can name the line of the file.
@@ -108,7 +113,7 @@ pub(super) trait Setting {
 pub(super) struct Checked<S: Setting>(S::Value);
 
 impl<S: Setting> Checked<S> {
-    pub(super) fn apply(&self, settings: &mut TopSettings) -> Result<(), String> {
+    pub(super) fn apply(&self, settings: &mut TopSettings) -> Result<(), SettingError> {
         S::set(&self.0, settings)
     }
 }
@@ -129,7 +134,7 @@ macro_rules! settings {
 
         impl Setting for $name {
             type Value = $value;
-            fn set($given: &$value, $settings: &mut TopSettings) -> Result<(), String> {
+            fn set($given: &$value, $settings: &mut TopSettings) -> Result<(), SettingError> {
                 $set
             }
         }
@@ -145,7 +150,7 @@ settings! {
 }
 
 impl TopConfig {
-    pub(super) fn apply(&self, settings: &mut TopSettings) -> Result<(), String> {
+    pub(super) fn apply(&self, settings: &mut TopSettings) -> Result<(), SettingError> {
         self.view.as_ref().map_or(Ok(()), |view| view.apply(settings))?;
         self.columns.as_ref().map_or(Ok(()), |columns| columns.apply(settings))?;
         self.sort.as_ref().map_or(Ok(()), |sort| sort.apply(settings))?;

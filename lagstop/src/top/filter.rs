@@ -1,6 +1,7 @@
 //! Which cgroups are shown.
 
 use regex::{Regex, RegexBuilder};
+use thiserror::Error;
 
 use super::text;
 use crate::model::{Cgroup, Workload};
@@ -33,6 +34,11 @@ enum Pattern {
     Regex(Regex),
 }
 
+/// What is wrong with a regular expression, in a line.
+#[derive(Debug, Error)]
+#[error("{}", reason(.0))]
+pub struct NoRegex(#[from] regex::Error);
+
 /// Prefixes that name a field.
 const FIELDS: [(&str, Field); 5] = [
     ("path:", Field::Path),
@@ -45,17 +51,11 @@ const FIELDS: [(&str, Field); 5] = [
 impl Filter {
     /// Parses what people type: a text, or `/` and a regular expression, both without regard to case. The name of a field may
     /// stand before it, as in `ns:shop` or `pod:/^web-`. `None` if nothing was typed.
-    pub(super) fn parse(text: &str) -> Result<Option<Self>, String> {
+    pub(super) fn parse(text: &str) -> Result<Option<Self>, NoRegex> {
         let named = FIELDS.iter().find_map(|(prefix, field)| Some((text.strip_prefix(prefix)?, *field)));
         let (text, field) = named.unwrap_or((text, Field::Any));
         let pattern = match text.strip_prefix('/') {
-            Some(regex) => Pattern::Regex(
-                RegexBuilder::new(regex)
-                    .case_insensitive(true)
-                    .size_limit(LARGEST)
-                    .build()
-                    .map_err(|error| reason(&error))?,
-            ),
+            Some(regex) => Pattern::Regex(RegexBuilder::new(regex).case_insensitive(true).size_limit(LARGEST).build()?),
             None => Pattern::Text(text.to_lowercase()),
         };
         let is_empty = matches!(&pattern, Pattern::Text(text) if text.is_empty())
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(shown("pod:/-[0-9]"), [1]);
         assert_eq!(shown("/"), [1, 2, 3]);
         let error = Filter::parse("/(").unwrap_err();
-        assert_eq!(error, "unclosed group");
+        assert_eq!(error.to_string(), "unclosed group");
         assert!(Filter::parse("/(x{9999}){9999}").is_err(), "too large");
     }
 }

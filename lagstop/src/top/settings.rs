@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use thiserror::Error;
+
 use super::{
     column::Column,
-    filter::Filter,
+    filter::{Filter, NoRegex},
     keymap::View,
     sort::{By, Sort},
     theme::Palette,
@@ -91,17 +93,17 @@ impl TopSettings {
     ///
     /// # Errors
     /// When there is no such column, or one comes twice, or none at all.
-    pub fn set_columns<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+    pub fn set_columns<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Result<(), SettingError> {
         let mut columns = Vec::new();
         for name in names {
             let column = column(name)?;
             if columns.contains(&column) {
-                return Err(format!("the column {name} is named twice"));
+                return Err(SettingError::Twice(name.to_owned()));
             }
             columns.push(column);
         }
         if columns.is_empty() {
-            return Err("at least one column must be shown".to_owned());
+            return Err(SettingError::NoColumn);
         }
         // The default columns are no choice, even if somebody wrote them down.
         self.adds_columns = columns == Column::DEFAULT;
@@ -113,7 +115,7 @@ impl TopSettings {
     ///
     /// # Errors
     /// When there is no such column.
-    pub fn set_sort(&mut self, name: &str) -> Result<(), String> {
+    pub fn set_sort(&mut self, name: &str) -> Result<(), SettingError> {
         let (name, reversed) = name.strip_prefix('-').map_or((name, false), |name| (name, true));
         let by = if name == NAME { By::Name } else { By::Column(column(name)?) };
         self.sort = Sort { by, reversed };
@@ -133,8 +135,8 @@ impl TopSettings {
     ///
     /// # Errors
     /// When it is no regular expression.
-    pub fn set_filter(&mut self, filter: &str) -> Result<(), String> {
-        Filter::parse(filter).map_err(|error| format!("the filter {filter:?} is not a regular expression: {error}"))?;
+    pub fn set_filter(&mut self, filter: &str) -> Result<(), SettingError> {
+        Filter::parse(filter).map_err(|source| SettingError::Filter { filter: filter.to_owned(), source })?;
         filter.clone_into(&mut self.filter);
         Ok(())
     }
@@ -143,12 +145,9 @@ impl TopSettings {
     ///
     /// # Errors
     /// When there is no such view.
-    pub fn set_view(&mut self, name: &str) -> Result<(), String> {
-        let all = View::ALL.map(View::name);
-        self.view = View::ALL.into_iter().find(|view| view.name() == name).ok_or_else(|| {
-            let (last, others) = all.split_last().unwrap_or((&"", &[]));
-            format!("unknown view {name}; known views: {} and {last}", others.join(", "))
-        })?;
+    pub fn set_view(&mut self, name: &str) -> Result<(), SettingError> {
+        let known = View::ALL.into_iter().find(|view| view.name() == name);
+        self.view = known.ok_or_else(|| SettingError::View(name.to_owned()))?;
         Ok(())
     }
 
@@ -161,9 +160,8 @@ impl TopSettings {
     ///
     /// # Errors
     /// When there is no such theme.
-    pub fn set_theme(&mut self, name: &str) -> Result<(), String> {
-        self.palette = Palette::by_name(name)
-            .ok_or_else(|| format!("unknown theme {name}; known themes: {}", Palette::names().join(", ")))?;
+    pub fn set_theme(&mut self, name: &str) -> Result<(), SettingError> {
+        self.palette = Palette::by_name(name).ok_or_else(|| SettingError::Theme(name.to_owned()))?;
         Ok(())
     }
 
@@ -188,11 +186,31 @@ impl TopSettings {
     }
 }
 
-fn column(name: &str) -> Result<Column, String> {
-    Column::by_key(name).ok_or_else(|| {
-        let names: Vec<&str> = Column::all().map(Column::key).collect();
-        format!("unknown column {name}; known columns: {}", names.join(", "))
-    })
+fn column(name: &str) -> Result<Column, SettingError> {
+    Column::by_key(name).ok_or_else(|| SettingError::Column(name.to_owned()))
+}
+
+/// Why something cannot be chosen.
+#[derive(Debug, Error)]
+pub enum SettingError {
+    #[error("unknown column {0}; known columns: {known}", known = Column::all().map(Column::key).collect::<Vec<_>>().join(", "))]
+    Column(String),
+    #[error("the column {0} is named twice")]
+    Twice(String),
+    #[error("at least one column must be shown")]
+    NoColumn,
+    #[error("the filter {filter:?} is not a regular expression: {source}")]
+    Filter { filter: String, source: NoRegex },
+    #[error("unknown view {0}; known views: {known}", known = views())]
+    View(String),
+    #[error("unknown theme {0}; known themes: {known}", known = Palette::names().join(", "))]
+    Theme(String),
+}
+
+fn views() -> String {
+    let all = View::ALL.map(View::name);
+    let (last, others) = all.split_last().unwrap_or((&"", &[]));
+    format!("{} and {last}", others.join(", "))
 }
 
 #[cfg(test)]
@@ -203,11 +221,18 @@ mod tests {
     fn what_does_not_exist_is_refused_with_what_does() {
         let mut settings = TopSettings::default();
         assert!(
-            settings.set_columns(["cpu", "cost"]).unwrap_err().contains("known columns: switch-cost, mean-switch-cost")
+            settings
+                .set_columns(["cpu", "cost"])
+                .unwrap_err()
+                .to_string()
+                .contains("known columns: switch-cost, mean-switch-cost")
         );
-        assert_eq!(settings.set_columns(["cpu", "cpu"]).unwrap_err(), "the column cpu is named twice");
+        assert_eq!(settings.set_columns(["cpu", "cpu"]).unwrap_err().to_string(), "the column cpu is named twice");
         assert!(settings.set_columns([]).is_err() && settings.set_view("disks").is_err());
-        assert_eq!(settings.set_theme("pink").unwrap_err(), "unknown theme pink; known themes: dark, light, none");
+        assert_eq!(
+            settings.set_theme("pink").unwrap_err().to_string(),
+            "unknown theme pink; known themes: dark, light, none"
+        );
         assert!(settings.set_filter("/(").is_err() && settings.set_sort("-nothing").is_err());
         assert_eq!(settings.columns, Column::DEFAULT, "as before");
         settings.set_sort("-runq-wait-p99").unwrap();

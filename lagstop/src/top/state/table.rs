@@ -95,7 +95,7 @@ impl Table {
                 text.clone_into(&mut self.filter_text);
                 None
             }
-            Err(error) => Some(error),
+            Err(error) => Some(error.to_string()),
         }
     }
 
