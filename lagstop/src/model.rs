@@ -60,7 +60,7 @@ pub use level::Level;
 pub use listener::{Listener, ListenerTotals, NetworkNamespace, Traffic};
 pub use load_credit::LoadCredits;
 pub use lost::{Lost, lost_kind};
-pub use measure::Measure;
+pub use measure::{Measure, UnknownMeasure};
 pub use merge::{Merger, merge};
 pub use now::{CgroupNow, HostNow};
 pub use selection::Selection;

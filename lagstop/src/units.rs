@@ -7,6 +7,7 @@ mod quantities;
 mod unit;
 mod words;
 
+pub use cpu_list::NoCpu;
 pub(crate) use cpu_list::{cpus_given, parse_cpus, show_cpus};
 pub(crate) use moment::KernelTime;
 pub(crate) use quantities::ratio;

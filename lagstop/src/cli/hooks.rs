@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::{
     kernel::{AttachPlan, Facts, Wish, Wishes},
-    model::Measure,
+    model::{Measure, UnknownMeasure},
 };
 
 const LONG_HELP: &str = "\
@@ -73,7 +73,7 @@ fn choices(text: &str) -> Result<Choices, String> {
         let (measure, way) = choice.split_once('=').ok_or(format!(
             "cannot read `{choice}`: write MEASURE=METHOD or MEASURE=off, e.g. pick=off. --hooks without a value lists them"
         ))?;
-        let measure: Measure = measure.trim().parse()?;
+        let measure = measure.trim().parse().map_err(|unknown: UnknownMeasure| unknown.to_string())?;
         wishes.set(measure, wish(measure, way.trim())?);
     }
     Ok(Choices::Wishes(wishes))

@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use thiserror::Error;
+
 /// Something that is measured in one of several ways, depending on the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Measure {
@@ -81,13 +83,16 @@ impl fmt::Display for Measure {
     }
 }
 
-impl FromStr for Measure {
-    type Err = String;
+/// A name that no measure has.
+#[derive(Debug, Error)]
+#[error("unknown measure `{0}`; known measures: {known}", known = Measure::ALL.map(Measure::name).join(", "))]
+pub struct UnknownMeasure(String);
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|measure| measure.name() == name).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|measure| measure.name()).collect();
-            format!("unknown measure `{name}`; known measures: {}", names.join(", "))
-        })
+impl FromStr for Measure {
+    type Err = UnknownMeasure;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMeasure> {
+        let known = Self::ALL.into_iter().find(|measure| measure.name() == name);
+        known.ok_or_else(|| UnknownMeasure(name.to_owned()))
     }
 }

@@ -1,5 +1,7 @@
 //! Lists of CPUs, as the kernel writes them: `0-2,5`.
 
+use thiserror::Error;
+
 /// More CPUs than any kernel takes (`NR_CPUS`): what a list of the kernel's has beyond is left out.
 const MOST: usize = 1 << 16;
 /// No CPU has such a number (`NR_CPUS` of arch/x86/Kconfig, MAXSMP).
@@ -10,13 +12,18 @@ pub(crate) fn parse_cpus(text: &str) -> Vec<u32> {
     text.trim().split(',').filter_map(range).flatten().take(MOST).collect()
 }
 
+/// A part of a list that a person wrote, which names no CPU.
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error("`{0}` is no CPU; write numbers and ranges, such as 2-5,8")]
+pub struct NoCpu(String);
+
 /// Reads a list that a person wrote, of which each part has to mean something.
-pub(crate) fn cpus_given(text: &str) -> Result<Vec<u32>, String> {
+pub(crate) fn cpus_given(text: &str) -> Result<Vec<u32>, NoCpu> {
     let mut cpus = Vec::new();
     for part in text.split(',') {
         match range(part) {
             Some(range) if !range.is_empty() && *range.end() < END => cpus.extend(range),
-            _ => return Err(format!("`{part}` is no CPU; write numbers and ranges, such as 2-5,8")),
+            _ => return Err(NoCpu(part.to_owned())),
         }
     }
     cpus.sort_unstable();
