@@ -26,5 +26,5 @@ pub use resource_limits::{at_once, requests};
 pub use run::{BenchError, BenchProgress, FUNCTION, run};
 pub use settings::{BenchSettings, BenchWorkload};
 pub use tally::Tally;
-pub use trace::{RequestTrace, TraceError};
+pub use trace::{RequestTrace, TraceError, TraceRowError};
 pub use work::Speed;

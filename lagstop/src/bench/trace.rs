@@ -20,14 +20,30 @@ pub enum TraceError {
         source: csv::Error,
     },
     /// A row says something else.
-    #[error("{path}, row {row}: {why}. Rows are second,concurrency, such as 17,3; the seconds ascend")]
+    #[error("{path}, row {row}: {source}. Rows are second,concurrency, such as 17,3; the seconds ascend")]
     Row {
         path: String,
         /// Which row, from 1 on.
         row: usize,
-        /// What is wrong with it.
-        why: String,
+        source: TraceRowError,
     },
+}
+
+/// What is wrong with a row.
+#[derive(Debug, Error)]
+pub enum TraceRowError {
+    #[error("the file has no rows")]
+    Missing,
+    #[error("two numbers are required")]
+    Short,
+    #[error("{0:?} and {1:?} are not both whole numbers")]
+    NoNumbers(String, String),
+    #[error("more than {} requests in a second", RequestTrace::MOST_REQUESTS)]
+    TooMany,
+    #[error("the second is not later than in the previous row")]
+    NotLater,
+    #[error("the trace is longer than a day")]
+    TooLong,
 }
 
 impl RequestTrace {
@@ -52,29 +68,29 @@ impl RequestTrace {
         let mut first = None;
         for (row, record) in (1..).zip(reader.records()) {
             let record = record.map_err(|source| TraceError::Read { path: name.to_owned(), source })?;
-            let wrong = |why: String| TraceError::Row { path: name.to_owned(), row, why };
+            let wrong = |source| TraceError::Row { path: name.to_owned(), row, source };
             let (Some(second), Some(count)) = (record.get(0), record.get(1)) else {
-                return Err(wrong("two numbers are required".to_owned()));
+                return Err(wrong(TraceRowError::Short));
             };
             let (Ok(second), Ok(count)) = (second.parse::<u64>(), count.parse::<u32>()) else {
                 if row == 1 {
                     continue;
                 }
-                return Err(wrong(format!("{second:?} and {count:?} are not both whole numbers")));
+                return Err(wrong(TraceRowError::NoNumbers(second.to_owned(), count.to_owned())));
             };
             if count > Self::MOST_REQUESTS {
-                return Err(wrong(format!("more than {} requests in a second", Self::MOST_REQUESTS)));
+                return Err(wrong(TraceRowError::TooMany));
             }
             let at = second.checked_sub(*first.get_or_insert(second)).filter(|&at| at >= counts.len() as u64);
-            let at = at.ok_or_else(|| wrong("the second is not later than in the previous row".to_owned()))?;
+            let at = at.ok_or_else(|| wrong(TraceRowError::NotLater))?;
             if at >= Self::MOST_SECONDS {
-                return Err(wrong("the trace is longer than a day".to_owned()));
+                return Err(wrong(TraceRowError::TooLong));
             }
             counts.resize(at as usize, 0);
             counts.push(count);
         }
         if counts.is_empty() {
-            return Err(TraceError::Row { path: name.to_owned(), row: 1, why: "the file has no rows".to_owned() });
+            return Err(TraceError::Row { path: name.to_owned(), row: 1, source: TraceRowError::Missing });
         }
         Ok(Self(counts))
     }
