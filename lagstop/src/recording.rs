@@ -21,7 +21,7 @@ pub use epoch::Epoch;
 pub use line::{Footer, Gap, Line, SCHEMA};
 pub use merge::Merge;
 pub use packed::{Columns, Named, PackedInterval};
-pub use reader::{ReadError, Reader, StreamReader, Streamed};
+pub use reader::{ReadError, Reader, StreamEnd, StreamReader, Streamed};
 pub use schema::schema;
 pub use show::{CgroupCounts, CgroupSum, Contents, DatedGap, Form, HostSum};
 pub use time::{now, time};

@@ -26,7 +26,7 @@ use crate::model::{
 };
 
 pub use error::ReadError;
-pub use streamed::{StreamReader, Streamed};
+pub use streamed::{StreamEnd, StreamReader, Streamed};
 
 /// A recording. What is in an interval is found out when it is asked for.
 #[derive(Debug)]

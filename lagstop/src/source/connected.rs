@@ -7,6 +7,7 @@ mod error;
 mod server;
 
 use std::{
+    error::Error,
     sync::{Arc, Mutex, PoisonError, mpsc as blocking},
     thread,
     time::{Duration, Instant},
@@ -21,7 +22,7 @@ use super::{Order, SourceError, Stop, Stream};
 use crate::{
     client::Connection,
     model::{Interval, Nanos, Session},
-    recording::{Epoch, Gap, Streamed},
+    recording::{Epoch, Gap, StreamEnd, Streamed},
 };
 
 /// Intervals that may wait for a slow reader.
@@ -235,7 +236,7 @@ impl Follower {
                 }
                 // A second one is an error.
                 Ok(Streamed::Session(_)) => {}
-                Ok(Streamed::Ended(why)) => match self.again(why) {
+                Ok(Streamed::Ended(end)) => match self.again(end) {
                     Some(next) => feed = next,
                     None => return,
                 },
@@ -275,10 +276,11 @@ impl Follower {
     }
 
     /// Connects again, however often that takes. `None` where nobody waits for it, or it is of no use.
-    fn again(&mut self, mut why: String) -> Option<Feed> {
+    fn again(&mut self, end: StreamEnd) -> Option<Feed> {
+        let mut why: Box<dyn Error> = end.into();
         let interval = Duration::from_nanos(self.remote.interval_ns.0);
         loop {
-            self.say(Some(why));
+            self.say(Some(&*why));
             thread::sleep(self.pause);
             self.pause = self.pause.saturating_mul(2).min(LONGEST_PAUSE);
             self.outlet.sender()?;
@@ -289,7 +291,7 @@ impl Follower {
                     self.say(None);
                     return Some(feed);
                 }
-                Err(error) if error.is_passing() => why = error.to_string(),
+                Err(error) if error.is_passing() => why = error.into(),
                 Err(error) => {
                     self.outlet.send(Err(error.into()));
                     return None;
@@ -313,8 +315,8 @@ impl Follower {
         Ok(feed)
     }
 
-    fn say(&self, lost: Option<String>) {
-        self.link.send_modify(|link| link.lost = lost);
+    fn say(&self, lost: Option<&dyn Error>) {
+        self.link.send_modify(|link| link.lost = lost.map(ToString::to_string));
     }
 }
 

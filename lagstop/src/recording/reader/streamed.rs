@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use thiserror::Error;
 use zstd::stream::read::Decoder;
 
 use super::{
@@ -18,6 +19,7 @@ use super::{
     room,
 };
 use crate::{
+    display::plain,
     model::{Interval, Session},
     recording::{
         line::Gap,
@@ -59,8 +61,19 @@ pub enum Streamed {
     Interval(Box<Interval>),
     /// A time in which the server only watched.
     Gap(Gap),
-    /// Nothing more will come, for this reason.
-    Ended(String),
+    /// Nothing more will come.
+    Ended(StreamEnd),
+}
+
+/// Why no more comes.
+#[derive(Debug, Error)]
+pub enum StreamEnd {
+    #[error("the server has ended")]
+    Footer,
+    #[error("the server has closed the connection")]
+    Closed,
+    #[error("{}", plain(.0))]
+    Failed(#[source] io::Error),
 }
 
 impl<R: Read> fmt::Debug for StreamReader<R> {
@@ -98,8 +111,8 @@ impl<R: Read> StreamReader<R> {
     /// When what comes is no recording, or more than any host has to say.
     pub fn read_next(&mut self) -> Result<Streamed, ReadError> {
         loop {
-            if let Some(why) = self.read_line()? {
-                return Ok(Streamed::Ended(why));
+            if let Some(end) = self.read_line()? {
+                return Ok(Streamed::Ended(end));
             }
             if self.line.is_empty() {
                 continue;
@@ -155,13 +168,13 @@ impl<R: Read> StreamReader<R> {
                 self.outline.line(head, line)?;
                 return Ok(self.outline.session.take().map(|session| Streamed::Session(session.into())));
             }
-            Head::Footer => return Ok(Some(Streamed::Ended("the server has ended".to_owned()))),
+            Head::Footer => return Ok(Some(Streamed::Ended(StreamEnd::Footer))),
         };
         Ok(Some(Streamed::Interval(Box::new(interval))))
     }
 
     /// Reads the next line. Gives why there is none.
-    fn read_line(&mut self) -> Result<Option<String>, ReadError> {
+    fn read_line(&mut self) -> Result<Option<StreamEnd>, ReadError> {
         self.line.clear();
         let limit = LONGEST_LINE;
         let read = (&mut self.lines).take(limit + 1).read_until(b'\n', &mut self.line);
@@ -171,13 +184,13 @@ impl<R: Read> StreamReader<R> {
             Err(error) => {
                 let failed = self.lines.get_mut().get_mut().get_mut().failed.take();
                 match failed {
-                    Some(why) => return Ok(Some(why)),
-                    None if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Some(CLOSED.to_owned())),
+                    Some(error) => return Ok(Some(StreamEnd::Failed(error))),
+                    None if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Some(StreamEnd::Closed)),
                     None => return Err(self.error(Problem::Damaged(error))),
                 }
             }
             Ok(_) if self.line.last() != Some(&b'\n') && self.line.len() as u64 <= limit => {
-                return Ok(Some(CLOSED.to_owned()));
+                return Ok(Some(StreamEnd::Closed));
             }
             Ok(_) => {}
         }
@@ -202,25 +215,29 @@ impl<R: Read> StreamReader<R> {
     }
 }
 
-const CLOSED: &str = "the server has closed the connection";
-
 /// Counts what has come, and keeps why there is no more.
 #[derive(Debug)]
 struct Counted<R> {
     source: R,
     count: u64,
-    failed: Option<String>,
+    failed: Option<io::Error>,
 }
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.source.read(buffer);
-        match &read {
-            Ok(read) => self.count += *read as u64,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => self.failed = Some(crate::display::plain(error)),
+        match self.source.read(buffer) {
+            Ok(read) => {
+                self.count += read as u64;
+                Ok(read)
+            }
+            Err(error) => {
+                let kind = error.kind();
+                if kind != io::ErrorKind::Interrupted {
+                    self.failed = Some(error);
+                }
+                Err(kind.into())
+            }
         }
-        read
     }
 }
 
@@ -257,26 +274,26 @@ mod tests {
     }
 
     /// Gives each thing that is read of it, and how it ends.
-    fn read_each(bytes: &[u8], mut each: impl FnMut(Streamed)) -> Result<String, ReadError> {
+    fn read_each(bytes: &[u8], mut each: impl FnMut(Streamed)) -> Result<StreamEnd, ReadError> {
         let mut reader = StreamReader::new(bytes, Path::new("https://node:9185"))?;
         loop {
             match reader.read_next()? {
-                Streamed::Ended(why) => return Ok(why),
+                Streamed::Ended(end) => return Ok(end),
                 other => each(other),
             }
         }
     }
 
     /// All that is read of it, and how it ends.
-    fn read(bytes: &[u8]) -> Result<(Vec<Interval>, String), ReadError> {
+    fn read(bytes: &[u8]) -> Result<(Vec<Interval>, StreamEnd), ReadError> {
         let mut all = Vec::new();
-        let why = read_each(bytes, |read| match read {
+        let end = read_each(bytes, |read| match read {
             Streamed::Session(session) => assert_eq!((*session, all.len()), (fixture::session(), 0)),
             Streamed::Interval(interval) => all.push(*interval),
             Streamed::Gap(gap) => assert_eq!(gap.reason, Gap::calm(Nanos::ZERO, Nanos::ZERO).reason),
-            Streamed::Ended(why) => unreachable!("{why}"),
+            Streamed::Ended(end) => unreachable!("{end}"),
         })?;
-        Ok((all, why))
+        Ok((all, end))
     }
 
     fn said(bytes: &[u8]) -> String {
@@ -288,8 +305,9 @@ mod tests {
         let intervals = intervals(130);
         // A file may be sent as well.
         for chunks in [Chunks::to_follow(), Chunks::new()] {
-            let (back, why) = read(&sent_in(chunks, &intervals).concat()).unwrap();
-            assert_eq!((&back, why.as_str()), (&intervals, CLOSED));
+            let (back, end) = read(&sent_in(chunks, &intervals).concat()).unwrap();
+            assert_eq!(back, intervals);
+            assert!(matches!(end, StreamEnd::Closed), "{end}");
         }
     }
 
@@ -328,7 +346,8 @@ mod tests {
             let Streamed::Interval(back) = reader.read_next().unwrap() else { panic!("it ended") };
             assert_eq!(*back, interval);
         }
-        assert!(matches!(reader.read_next(), Ok(Streamed::Ended(_))), "why it ended is told");
+        let Streamed::Ended(StreamEnd::Failed(error)) = reader.read_next().unwrap() else { panic!("it goes on") };
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]
@@ -385,7 +404,8 @@ mod tests {
             assert!(said.starts_with("https://node:9185, line 1: "), "{said}");
         }
         for bytes in [&b""[..], &zstd("")] {
-            assert_eq!(read(bytes).unwrap(), (Vec::new(), CLOSED.to_owned()));
+            let (intervals, end) = read(bytes).unwrap();
+            assert!(intervals.is_empty() && matches!(end, StreamEnd::Closed), "{end}");
         }
     }
 

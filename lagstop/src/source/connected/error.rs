@@ -2,7 +2,10 @@
 
 use thiserror::Error;
 
-use crate::{client::ConnectionError, recording::ReadError};
+use crate::{
+    client::ConnectionError,
+    recording::{ReadError, StreamEnd},
+};
 
 /// Why a server gives no intervals.
 #[derive(Debug, Error)]
@@ -14,8 +17,11 @@ pub enum ConnectedError {
     #[error("{url} did not answer in time. Check that `lagstop serve` listens at this address")]
     Slow { url: String },
     /// It was there, and is gone.
-    #[error("{url}: {why}")]
-    Broken { url: String, why: String },
+    #[error("{url}: {source}")]
+    Broken { url: String, source: StreamEnd },
+    /// It sent something else first.
+    #[error("{url}: no header came")]
+    NoHeader { url: String },
     #[error("{url} refuses (HTTP {status}): {said}.{}", remedy(*status))]
     Refused { url: String, status: u16, said: String },
     /// What it sends is no recording.
@@ -31,7 +37,7 @@ impl ConnectedError {
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Self::Connection(error) => error.is_passing(),
-            Self::Slow { .. } | Self::Broken { .. } => true,
+            Self::Slow { .. } | Self::Broken { .. } | Self::NoHeader { .. } => true,
             Self::Refused { status, .. } => matches!(status, 429 | 500..=599),
             Self::Read(_) | Self::OtherHost { .. } => false,
         }

@@ -55,10 +55,8 @@ impl Node {
         let mut reader = StreamReader::new(answer.into_body().into_reader(), Path::new(self.url()))?;
         match reader.read_next()? {
             Streamed::Session(session) => Ok(Feed { reader, session: *session, now: Nanos(now.unwrap_or(0)) }),
-            Streamed::Ended(why) => Err(ConnectedError::Broken { url: url(), why }),
-            Streamed::Interval(_) | Streamed::Gap(_) => {
-                Err(ConnectedError::Broken { url: url(), why: "no header came".to_owned() })
-            }
+            Streamed::Ended(source) => Err(ConnectedError::Broken { url: url(), source }),
+            Streamed::Interval(_) | Streamed::Gap(_) => Err(ConnectedError::NoHeader { url: url() }),
         }
     }
 
