@@ -84,7 +84,7 @@ pub struct MeasureState {
 impl From<Hook> for MeasureState {
     fn from(hook: Hook) -> Self {
         let way = if hook.state == HookState::On { hook.way } else { None };
-        Self { measure: hook.name, way, detail: hook.detail, figures: hook.measures }
+        Self { measure: hook.name, way, detail: hook.detail, figures: hook.measures.join(", ") }
     }
 }
 

@@ -37,13 +37,7 @@ fn surroundings() -> Surroundings {
 }
 
 fn hook(way: Option<&str>) -> Hook {
-    Hook {
-        name: "pick".to_owned(),
-        state: if way.is_some() { HookState::On } else { HookState::Off },
-        way: way.map(str::to_owned),
-        detail: "why".to_owned(),
-        measures: "pick function cost".to_owned(),
-    }
+    Hook::new(Measure::Pick, way, "why".to_owned())
 }
 
 fn verdict(facts: Facts, surroundings: &Surroundings) -> (CheckVerdict, Vec<&'static str>) {

@@ -97,7 +97,7 @@ fn list(facts: &Facts) -> String {
     let plan = AttachPlan::ignoring_privileges(facts, &Wishes::default());
     let mut text = String::new();
     for measure in Measure::ALL {
-        text.push_str(&format!("{measure}  ({})\n", measure.gives()));
+        text.push_str(&format!("{measure}  ({})\n", measure.gives().join(", ")));
         for way in measure.ways() {
             let is_used = plan.as_ref().is_ok_and(|plan| plan.way(measure) == Some(way));
             let mark = if is_used { '*' } else { ' ' };

@@ -87,7 +87,7 @@ impl Report {
         lines.extend(
             self.session
                 .missing_hooks()
-                .map(|hook| format!("Not measured: {} ({}: {}).", hook.measures, hook.name, hook.detail)),
+                .map(|hook| format!("Not measured: {} ({}: {}).", hook.measures.join(", "), hook.name, hook.detail)),
         );
         lines.extend(self.commands_withheld.clone());
         lines

@@ -2,7 +2,7 @@
 
 use super::DiffSide;
 use crate::{
-    model::{Cgroup, CgroupId, Hook, HookState, Host, HostTimes, Idle, Interval, Nanos, Session, Totals},
+    model::{Cgroup, CgroupId, Hook, Host, HostTimes, Idle, Interval, Measure, Nanos, Session, Totals},
     random::Random,
 };
 
@@ -29,13 +29,7 @@ impl Default for Load {
 }
 
 pub(crate) fn session(started_at: &str) -> Session {
-    let hook = |name: &str, way: Option<&str>, measures: &str| Hook {
-        name: name.to_owned(),
-        state: if way.is_some() { HookState::On } else { HookState::Off },
-        way: way.map(str::to_owned),
-        detail: "tcp_set_state cannot be hooked".to_owned(),
-        measures: measures.to_owned(),
-    };
+    let hook = |measure, way| Hook::new(measure, way, "tcp_set_state cannot be hooked".to_owned());
     Session {
         started_at: started_at.to_owned(),
         hostname: "node-7".to_owned(),
@@ -43,10 +37,7 @@ pub(crate) fn session(started_at: &str) -> Session {
         cpus_online: CPUS,
         cpus_possible: CPUS,
         interval_ns: Nanos::SECOND,
-        hooks: vec![
-            hook("runq-wait", Some("sched_info"), "run-queue wait, runnable load, Load Credit"),
-            hook("accept", None, "accept wait"),
-        ],
+        hooks: vec![hook(Measure::RunqWait, Some("sched_info")), hook(Measure::Accept, None)],
         ..Session::default()
     }
 }

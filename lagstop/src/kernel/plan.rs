@@ -13,7 +13,7 @@ use super::{
     options::AttachOptions,
     way::{At, Probe, SLEEPING, Way},
 };
-use crate::model::{GroupBy, Hook, HookState, Measure, kernel_version};
+use crate::model::{GroupBy, Hook, Measure, kernel_version};
 use refusal::Refusal;
 
 /// What the user wants measured, and how, where not as it is best.
@@ -217,13 +217,7 @@ impl Choice {
             Some(way) => format!("{}{untyped}. Not {turned_down}", way.note),
             None => turned_down,
         };
-        Hook {
-            name: self.measure.name().to_owned(),
-            state: if self.way.is_some() { HookState::On } else { HookState::Off },
-            way: self.way.map(|way| way.name.to_owned()),
-            detail,
-            measures: self.measure.gives().to_owned(),
-        }
+        Hook::new(self.measure, self.way.map(|way| way.name), detail)
     }
 }
 

@@ -46,8 +46,8 @@ impl Names {
             if known.0 != hook.name {
                 all.add(&hook.name);
             }
-            if known.1 != hook.measures {
-                hook.figures().for_each(|figure| all.add(figure));
+            if hook.measures != known.1 {
+                hook.measures.iter().for_each(|metric| all.add(metric));
             }
         }
         [&interval.switch_cost_way, &interval.pick_function_way].into_iter().flatten().for_each(|way| all.add(way));

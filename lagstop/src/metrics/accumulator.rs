@@ -236,7 +236,7 @@ fn hook(hook: &crate::model::Hook) -> Labels {
         ("hook", hook.name.as_str().into()),
         ("state", state.into()),
         ("way", hook.way.as_deref().unwrap_or_default().into()),
-        ("measures", hook.measures.as_str().into()),
+        ("measures", hook.measures.join(", ").into()),
         ("detail", hook.detail.as_str().into()),
     ])
 }

@@ -14,8 +14,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::{
-    Cgroup, CgroupId, Distribution, FileCounters, Hook, HookState, Host, HostTimes, Idle, Interval, Listener,
-    ListenerTotals, Nanos, NetworkNamespace, OwnCost, Pressure, Session, Tasks, Totals, WaitBehind, Workload,
+    Cgroup, CgroupId, Distribution, FileCounters, Hook, Host, HostTimes, Idle, Interval, Listener, ListenerTotals,
+    Measure, Nanos, NetworkNamespace, OwnCost, Pressure, Session, Tasks, Totals, WaitBehind, Workload,
 };
 use crate::{host::Signs, source::SentinelState};
 
@@ -27,11 +27,8 @@ fn settings(top: usize) -> MetricsSettings {
 
 fn session() -> Session {
     let hook = Hook {
-        name: "switches".to_owned(),
-        state: HookState::On,
-        way: Some("sched_switch".to_owned()),
-        detail: "tracepoint".to_owned(),
-        measures: "switches".to_owned(),
+        measures: vec!["switches".to_owned()],
+        ..Hook::new(Measure::Switches, Some("sched_switch"), "tracepoint".to_owned())
     };
     Session {
         hooks: vec![hook],

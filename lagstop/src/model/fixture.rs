@@ -1,21 +1,15 @@
 //! Intervals to test with.
 
 use super::{
-    Cgroup, CgroupId, Cpu, CpuTotals, Crowding, Distribution, Hook, HookState, Host, HostTimes, Idle, Interval,
-    Listener, ListenerTotals, Lost, Nanos, OwnCost, Services, Session, Tasks, Times, Totals, WaitBehind,
+    Cgroup, CgroupId, Cpu, CpuTotals, Crowding, Distribution, Hook, Host, HostTimes, Idle, Interval, Listener,
+    ListenerTotals, Lost, Measure, Nanos, OwnCost, Services, Session, Tasks, Times, Totals, WaitBehind,
 };
 
 const SECOND: u64 = 1_000_000_000;
 pub(crate) const CPUS: u64 = 4;
 
 pub(crate) fn session() -> Session {
-    let on = |name: &str, measures: &str| Hook {
-        name: name.to_owned(),
-        state: HookState::On,
-        way: Some(name.to_owned()),
-        detail: "counted at the switch".to_owned(),
-        measures: measures.to_owned(),
-    };
+    let switches = Hook::new(Measure::Switches, Some("switches"), "counted at the switch".to_owned());
     Session {
         lagstop_version: "0.1.0".to_owned(),
         started_at: "2026-08-03T10:00:00Z".to_owned(),
@@ -27,20 +21,16 @@ pub(crate) fn session() -> Session {
         interval_ns: Nanos::SECOND,
         cgroup_mount: "/sys/fs/cgroup".to_owned(),
         cgroup_version: 2,
-        hooks: vec![on("switches", "everything")],
+        hooks: vec![switches],
         ..Session::default()
     }
 }
 
 /// Of a kernel without the tracepoints that costs come from.
 pub(crate) fn session_without_cost() -> Session {
-    let off = Hook {
-        name: "switch-cost".to_owned(),
-        state: HookState::Off,
-        way: None,
-        detail: "kernel 6.8.0 has no such tracepoint".to_owned(),
-        measures: "pick cost, kept-running cost, switch cost".to_owned(),
-    };
+    let measures = ["pick cost", "kept-running cost", "switch cost"].map(str::to_owned).into();
+    let off =
+        Hook { measures, ..Hook::new(Measure::SwitchCost, None, "kernel 6.8.0 has no such tracepoint".to_owned()) };
     Session { hooks: vec![off], ..session() }
 }
 

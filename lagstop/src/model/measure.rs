@@ -53,16 +53,16 @@ impl Measure {
     }
 
     /// What is not measured without it.
-    pub const fn gives(self) -> &'static str {
+    pub const fn gives(self) -> &'static [&'static str] {
         match self {
-            Self::Switches => "everything",
-            Self::SwitchCost => "pick cost, swap cost, kept-running cost, switch cost, overhead",
-            Self::Pick => "pick function cost",
-            Self::RunqWait => "run-queue wait, runnable load, Load Credit",
-            Self::Blame => "causes of waits",
-            Self::Migrations => "migrations",
-            Self::TcpState => "accept wait, service of listeners, abandoned connections",
-            Self::Accept => "accept wait, service of listeners",
+            Self::Switches => &["everything"],
+            Self::SwitchCost => &["pick cost", "swap cost", "kept-running cost", "switch cost", "overhead"],
+            Self::Pick => &["pick function cost"],
+            Self::RunqWait => &["run-queue wait", "runnable load", "Load Credit"],
+            Self::Blame => &["causes of waits"],
+            Self::Migrations => &["migrations"],
+            Self::TcpState => &["accept wait", "service of listeners", "abandoned connections"],
+            Self::Accept => &["accept wait", "service of listeners"],
         }
     }
 

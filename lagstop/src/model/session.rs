@@ -94,12 +94,12 @@ impl Session {
         self.hooks.iter().filter(|hook| hook.state == HookState::Off)
     }
 
-    /// What is not measured, each figure once, to be said behind something else. Nothing where all of it is.
+    /// What is not measured, each metric once, to be said behind something else. Nothing where all of it is.
     pub fn not_measured(&self) -> String {
         let mut missing: Vec<&str> = Vec::new();
-        for figure in self.missing_hooks().flat_map(Hook::figures) {
-            if !missing.contains(&figure) {
-                missing.push(figure);
+        for metric in self.missing_hooks().flat_map(|hook| &hook.measures) {
+            if !missing.contains(&metric.as_str()) {
+                missing.push(metric);
             }
         }
         if missing.is_empty() {
@@ -131,30 +131,19 @@ mod tests {
 
     #[test]
     fn what_is_not_measured_is_said_once() {
-        let off = |measures: &str| Hook {
-            name: "a".to_owned(),
-            state: HookState::Off,
-            way: None,
-            detail: String::new(),
-            measures: measures.to_owned(),
-        };
-        let session = Session { hooks: vec![off("accept wait, abandoned"), off("accept wait")], ..Session::default() };
+        let hooks = [Measure::TcpState, Measure::Accept].map(|measure| Hook::new(measure, None, String::new()));
+        let session = Session { hooks: hooks.into(), ..Session::default() };
         assert_eq!(
             session.not_measured(),
-            "; not measured: accept wait, abandoned (run `lagstop check` for the reasons)"
+            "; not measured: accept wait, service of listeners, abandoned connections (run `lagstop check` for the \
+             reasons)"
         );
         assert_eq!(Session::default().not_measured(), "");
     }
 
     #[test]
     fn the_hook_that_is_missing_is_named_with_its_reason() {
-        let hook = Hook {
-            name: "switch-cost".to_owned(),
-            state: HookState::Off,
-            way: None,
-            detail: "kernel 6.8.0 has no such tracepoint".to_owned(),
-            measures: "pick cost, kept-running cost, switch cost".to_owned(),
-        };
+        let hook = Hook::new(Measure::SwitchCost, None, "kernel 6.8.0 has no such tracepoint".to_owned());
         let session = Session { hooks: vec![hook], ..Session::default() };
         assert_eq!(
             session.why_not(Measure::SwitchCost),

@@ -159,7 +159,7 @@ fn measures(page: &mut Page, session: &Session) {
             Some(way) => page.row("ok    ", Colour::Green, &hook.name, &format!("{way}: {}", hook.detail)),
             None => {
                 page.row("n/a   ", Colour::Yellow, &hook.name, &hook.detail);
-                page.beside(&format!("lost: {}", hook.measures));
+                page.beside(&format!("lost: {}", hook.measures.join(", ")));
             }
         }
     }

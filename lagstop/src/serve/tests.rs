@@ -99,7 +99,7 @@ fn snapshot(intervals: u64, hooks: usize) -> Arc<MetricsSnapshot> {
         state: crate::model::HookState::On,
         way: None,
         detail: "made up".repeat(20),
-        measures: "nothing".to_owned(),
+        measures: vec!["nothing".to_owned()],
     };
     let session = Session { hooks: (0..hooks).map(hook).collect(), ..Session::default() };
     let settings =

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     host::{Busy, CgroupFiles, CpuTime, Cpus, Hierarchy, Listeners, Owners, ThreadWork, busy, figures},
-    model::{CgroupCounters, CgroupState, CpuReading, GroupBy, Hook, HookState, Measure, Nanos, Snapshot, Totals},
+    model::{CgroupCounters, CgroupState, CpuReading, GroupBy, Hook, Measure, Nanos, Snapshot, Totals},
 };
 
 /// How to read.
@@ -105,13 +105,7 @@ impl Collector {
                     Measure::RunqWait => Err("this kernel is built without CONFIG_SCHED_INFO"),
                     _ => Err("needs eBPF, and only /proc and cgroup files are read"),
                 };
-                Hook {
-                    name: measure.name().to_owned(),
-                    state: if detail.is_ok() { HookState::On } else { HookState::Off },
-                    way: detail.is_ok().then(|| WAY.to_owned()),
-                    detail: detail.unwrap_or_else(str::to_owned),
-                    measures: measure.gives().to_owned(),
-                }
+                Hook::new(measure, detail.is_ok().then_some(WAY), detail.unwrap_or_else(str::to_owned))
             })
             .into()
     }
@@ -260,7 +254,8 @@ mod tests {
         let hooks = collector.hooks(Duration::ZERO);
         assert_eq!(hooks.len(), Measure::ALL.len());
         assert!(
-            hooks[0].state == HookState::On && hooks[0].detail.contains("each interval lasts at least 5 times"),
+            hooks[0].state == crate::model::HookState::On
+                && hooks[0].detail.contains("each interval lasts at least 5 times"),
             "{hooks:?}"
         );
     }

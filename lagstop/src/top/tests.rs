@@ -11,8 +11,8 @@ use ratatui::{Terminal, backend::TestBackend};
 use super::{App, Key, TopSettings};
 use crate::{
     model::{
-        Cgroup, CgroupId, Distribution, FileCounters, Hook, HookState, Host, HostTimes, Idle, Interval, Lost, Nanos,
-        OwnCost, Session, Tasks, Totals, WaitBehind,
+        Cgroup, CgroupId, Distribution, FileCounters, Hook, HookState, Host, HostTimes, Idle, Interval, Lost, Measure,
+        Nanos, OwnCost, Session, Tasks, Totals, WaitBehind,
     },
     recording::Reader,
     source::Link,
@@ -40,7 +40,7 @@ fn session() -> Session {
         state,
         way: None,
         detail: detail.to_owned(),
-        measures: measures.to_owned(),
+        measures: vec![measures.to_owned()],
     };
     Session {
         hostname: "node-17".to_owned(),
@@ -160,13 +160,8 @@ fn with_causes(mut interval: Interval) -> Interval {
 
 /// A live screen that shows `interval`, where causes of waits are measured.
 fn showing_causes(interval: Interval) -> App {
-    let blame = Hook {
-        name: "blame".to_owned(),
-        state: HookState::On,
-        way: Some("stints".to_owned()),
-        detail: "from a log of the tasks that ran on each CPU".to_owned(),
-        measures: "causes of waits".to_owned(),
-    };
+    let how = "from a log of the tasks that ran on each CPU".to_owned();
+    let blame = Hook::new(Measure::Blame, Some("stints"), how);
     let mut app = App::live(&Session { hooks: vec![blame], ..session() }, &TopSettings::default());
     app.on_interval(with_causes(interval)).unwrap();
     app

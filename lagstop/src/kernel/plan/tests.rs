@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     kernel::{Capabilities, Capability},
-    model::Measure,
+    model::{HookState, Measure},
 };
 
 /// Everything, on this release.

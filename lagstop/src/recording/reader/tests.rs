@@ -5,7 +5,7 @@ use tempfile::{NamedTempFile, TempDir};
 
 use super::*;
 use crate::{
-    model::{Cgroup, CgroupId, Cpu, Distribution, Hook, HookState, Listener, NetworkNamespace, Totals, merge},
+    model::{Cgroup, CgroupId, Cpu, Distribution, Hook, Listener, Measure, NetworkNamespace, Totals, merge},
     recording::{
         Chunks, Line, SCHEMA, Writer,
         chunk::{INDEX_MAGIC, Index},
@@ -13,13 +13,7 @@ use crate::{
 };
 
 fn session() -> Session {
-    let hook = Hook {
-        name: "switches".to_owned(),
-        state: HookState::On,
-        way: Some("files".to_owned()),
-        detail: String::new(),
-        measures: "everything".to_owned(),
-    };
+    let hook = Hook::new(Measure::Switches, Some("files"), String::new());
     Session {
         lagstop_version: "0.1.0".to_owned(),
         hostname: "h\u{1b}".to_owned(),

@@ -168,7 +168,7 @@ fn hooks(state: &State, cells: usize, theme: &Theme) -> Vec<Line<'static>> {
             HookState::Off => ("  why", "  n/a without"),
         };
         lines.extend(explained(why, &display_name(&hook.detail), cells, theme));
-        lines.extend(explained(what, &display_name(&hook.measures), cells, theme));
+        lines.extend(explained(what, &display_name(&hook.measures.join(", ")), cells, theme));
     }
     if lines.is_empty() {
         lines.push(Line::from("The methods of measurement are unknown."));
