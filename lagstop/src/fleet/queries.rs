@@ -77,6 +77,11 @@ pub(super) struct Query {
 /// Regular expression for the names of all lagstop series, of recording rules and of the exporter.
 pub(super) const NAMES: &str = "(node:|workload:)?lagstop_.+";
 
+const BUSY: &str = "lagstop_host_busy_seconds_total";
+const IDLE: &str = "lagstop_host_idle_seconds_total";
+const STEAL: &str = "lagstop_host_steal_seconds_total";
+const COST: &str = "lagstop_host_switch_cost_seconds_total";
+
 /// A quantile of waits of all cgroups: more than one wait in a hundred is longer than that.
 const QUANTILE: &str = "0.99";
 
@@ -142,9 +147,6 @@ impl NodeMetric {
 
     /// The exporter's series that it needs. Empty if that would be too many: the series of every cgroup of every node.
     const fn raw(self) -> &'static [&'static str] {
-        const BUSY: &str = "lagstop_host_busy_seconds_total";
-        const IDLE: &str = "lagstop_host_idle_seconds_total";
-        const COST: &str = "lagstop_host_switch_cost_seconds_total";
         match self {
             Self::Cpus | Self::Samples => &["lagstop_host_cpus_online"],
             Self::Active => &["lagstop_host_cgroups_active"],
@@ -154,7 +156,7 @@ impl NodeMetric {
             Self::WaitP99 => &["lagstop_host_runqueue_wait_seconds"],
             Self::SwitchCost => &[COST, "lagstop_host_kept_running_seconds_total", "lagstop_host_switches_total"],
             Self::Switches => &["lagstop_host_switches_total"],
-            Self::Steal => &["lagstop_host_steal_seconds_total", BUSY, IDLE],
+            Self::Steal => &[STEAL, BUSY, IDLE],
             Self::LightWait | Self::HeavyWait => &[],
             Self::OwnCores => &["lagstop_self_cpu_seconds_total", "lagstop_self_probe_seconds_total"],
             Self::Lost => &["lagstop_lost_total"],
@@ -183,26 +185,26 @@ impl NodeMetric {
     }
 
     fn raw_query(self, names: &HashSet<String>, selector: &Selector, step: u64) -> String {
-        let rate = |name: &str| sum(&format!("rate({}[{step}s])", selector.of(name, &[])));
-        let all =
-            || format!("({} + {})", rate("lagstop_host_busy_seconds_total"), rate("lagstop_host_idle_seconds_total"));
+        let rates = |names: &[&str]| {
+            let rates: Vec<String> =
+                names.iter().map(|name| format!("rate({}[{step}s])", selector.of(name, &[]))).collect();
+            sum(&rates.join(" + "))
+        };
+        let rate = |name: &str| rates(&[name]);
+        let capacity = || rates(&[BUSY, IDLE]);
         let cost = || {
             // Without one of its parts, a cost is unknown.
-            let [pick, swap] = ["phase=\"pick\"", "phase=\"swap\""].map(|phase| {
-                sum(&format!("rate({}[{step}s])", selector.of("lagstop_host_switch_cost_seconds_total", &[phase])))
-            });
+            let [pick, swap] = ["phase=\"pick\"", "phase=\"swap\""]
+                .map(|phase| sum(&format!("rate({}[{step}s])", selector.of(COST, &[phase]))));
             format!("({pick} + {swap})")
         };
         match self {
-            Self::Overhead => format!("{} / {}", cost(), all()),
+            Self::Overhead => format!("{} / {}", cost(), capacity()),
             Self::CoresLost => cost(),
-            Self::Utilisation => format!("{} / {}", rate("lagstop_host_busy_seconds_total"), all()),
+            Self::Utilisation => format!("{} / {}", rate(BUSY), capacity()),
             Self::WaitP99 => {
                 let name = self.raw().first().unwrap_or(&"");
-                let native = || {
-                    let waits = sum(&format!("rate({}[{step}s])", selector.of(name, &[])));
-                    format!("histogram_quantile({QUANTILE}, {waits})")
-                };
+                let native = || format!("histogram_quantile({QUANTILE}, {})", rate(name));
                 let classic = || {
                     let waits = selector.of(&format!("{name}_bucket"), &[]);
                     format!("histogram_quantile({QUANTILE}, sum by ({NODE}, le) (rate({waits}[{step}s])))")
@@ -214,10 +216,7 @@ impl NodeMetric {
                 format!("({} - {kept}) / ({} > 0)", cost(), rate("lagstop_host_switches_total"))
             }
             Self::Switches => rate("lagstop_host_switches_total"),
-            Self::Steal => {
-                let steal = rate("lagstop_host_steal_seconds_total");
-                format!("{steal} / ({} + {steal})", all())
-            }
+            Self::Steal => format!("{} / {}", rate(STEAL), rates(&[BUSY, IDLE, STEAL])),
             Self::OwnCores => {
                 format!("{} + {}", rate("lagstop_self_cpu_seconds_total"), rate("lagstop_self_probe_seconds_total"))
             }
@@ -378,6 +377,10 @@ const RATIO: &str = "workload:lagstop_runqueue_wait:ratio5m";
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use regex::Regex;
+
     use super::*;
 
     fn names(all: &[&str]) -> HashSet<String> {
@@ -414,8 +417,8 @@ mod tests {
             query.text,
             "(sum by (cluster, instance) (rate(lagstop_host_switch_cost_seconds_total{phase=\"pick\"}[3600s])) + \
              sum by (cluster, instance) (rate(lagstop_host_switch_cost_seconds_total{phase=\"swap\"}[3600s]))) / \
-             (sum by (cluster, instance) (rate(lagstop_host_busy_seconds_total[3600s])) + \
-             sum by (cluster, instance) (rate(lagstop_host_idle_seconds_total[3600s])))"
+             sum by (cluster, instance) (rate(lagstop_host_busy_seconds_total[3600s]) + \
+             rate(lagstop_host_idle_seconds_total[3600s]))"
         );
         let native = ask(NodeMetric::WaitP99, &host).unwrap().text;
         assert_eq!(
@@ -426,6 +429,65 @@ mod tests {
         assert!(classic.contains("by (cluster, instance, le)") && classic.contains("_bucket[3600s]"), "{classic}");
         let waits = ["lagstop_host_runqueue_wait_seconds", "lagstop_host_runqueue_wait_seconds_bucket"];
         assert_eq!(ask(NodeMetric::WaitP99, &waits).unwrap().text, format!("{native} or {classic}"));
+    }
+
+    /// What `lagstop.rules.yml` records, each with its expression: without spaces, and with the expressions of rules before it in
+    /// place of their names.
+    fn rules() -> HashMap<String, String> {
+        let text = include_str!("../../../docs/deploy/prometheus/lagstop.rules.yml");
+        let beside = Regex::new(r"(?m)^ *(#|- name:|rules:).*$").unwrap();
+        let series = Regex::new("(node|workload):[a-z0-9_:]+").unwrap();
+        let mut all = HashMap::<String, String>::new();
+        for rule in beside.replace_all(text, "").split("- record: ").skip(1) {
+            let (name, expr) = rule.split_once("expr:").unwrap();
+            let expr = spaceless(expr.trim_start().trim_start_matches('|')).replace("[5m]", "[300s]");
+            let expr =
+                series.replace_all(&expr, |found: &regex::Captures<'_>| in_brackets(&all[&found[0]])).into_owned();
+            all.insert(name.trim().to_owned(), expr);
+        }
+        all
+    }
+
+    fn spaceless(text: &str) -> String {
+        text.split_whitespace().collect()
+    }
+
+    /// As an operand.
+    fn in_brackets(expr: &str) -> String {
+        let mut depth = 0;
+        let is_operation = expr.chars().any(|c| {
+            depth += i32::from(c == '(') - i32::from(c == ')');
+            depth == 0 && "+-*/".contains(c)
+        });
+        if is_operation { format!("({expr})") } else { expr.to_owned() }
+    }
+
+    #[test]
+    fn rules_record_what_is_asked_for_and_compute_the_same() {
+        let rules = rules();
+        let raw = NodeMetric::ALL.into_iter().flat_map(NodeMetric::raw).copied().chain(Share::ALL.map(Share::raw));
+        let raw: HashSet<String> =
+            raw.flat_map(|name| ["", "_bucket", "_sum"].map(|suffix| format!("{name}{suffix}"))).collect();
+        let is_rule = |query: &str, name: &str| {
+            let rule = rules.get(name).unwrap_or_else(|| panic!("no rule records {name}"));
+            let query = spaceless(query);
+            assert!([rule, &format!("({rule})")].contains(&&query), "{name} is\n{rule}\nand not\n{query}");
+        };
+        for metric in NodeMetric::ALL {
+            let Some(name) = metric.recorded() else { continue };
+            match metric.query(&raw, &Selector::default(), LOOK) {
+                // Of how many samples a gauge is, a rule cannot say.
+                Ok(_) if metric == NodeMetric::Samples => assert!(rules.contains_key(name)),
+                // A pair of servers has the same gauges: their mean is the greater one.
+                Ok(query) => is_rule(&query.text.replace("avg by", "max by"), name),
+                Err(_) => assert!(metric.raw().is_empty() && rules.contains_key(name)),
+            }
+        }
+        for share in Share::ALL {
+            is_rule(&share.query(&raw, &Selector::default(), LOOK).unwrap().text, share.recorded());
+        }
+        let [waiting, cpu] = [Share::Waiting, Share::Cpu].map(|share| &rules[share.recorded()]);
+        assert_eq!(rules[RATIO], format!("{waiting}/({cpu}>0)"));
     }
 
     #[test]
@@ -459,7 +521,7 @@ mod tests {
 
     #[test]
     fn pods_are_put_together_by_their_template() {
-        let patterns = TEMPLATES.map(|template| regex::Regex::new(&format!("^(?:{template})$")).unwrap());
+        let patterns = TEMPLATES.map(|template| Regex::new(&format!("^(?:{template})$")).unwrap());
         let workload = |pod: &str| {
             let found = patterns.iter().rev().find_map(|pattern| pattern.captures(pod));
             found.and_then(|found| found.get(1)).map(|name| name.as_str().to_owned()).unwrap()
