@@ -19,13 +19,13 @@ use crate::{
 figures! {
     threads: Count, "threads" = "Σ tasks seen running in an interval / intervals in which any was", COUNTED;
     runnable: Tasks, "runnable threads" = "(cpu_ns + runq_wait_ns) / duration_ns", COUNTED;
-    throttled: Share, "throttled periods" = "nr_throttled / nr_periods", COUNTED;
+    throttled = THROTTLED, COUNTED;
     quota: Cores, "quota" = "quota_ns per second", COUNTED;
     overcommit: Factor, "runnable threads per CPU it gets" = "runnable / active", "thesis on oversubscribed thread pools (004)";
     active: Count, "threads that can run at once" = "ceil(min(cpu_ns / all_cpu_ns · cpus_online, quota_ns per second))", "thesis on oversubscribed thread pools (004), O = 1";
     waiting = WAITING, COUNTED;
     self_inflicted: Share, "wait behind own threads or quota" = "(wait_self_ns + wait_throttled_ns) / runq_wait_ns", COUNTED;
-    runnable_per_cpu: Tasks, "runnable tasks per CPU" = "(busy_ns + runq_wait_ns) / capacity_ns", COUNTED;
+    runnable_per_cpu = RUNNABLE_PER_CPU, COUNTED;
 }
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {

@@ -22,8 +22,8 @@ figures! {
     mean_switch_cost = MEAN_SWITCH_COST, LAGS;
     switch_rate = SWITCH_RATE, COUNTED;
     kept_running: Share, "scheduler calls without a switch" = "kept_ns / capacity_ns", COUNTED;
-    cross_cgroup: Share, "switches between cgroups" = "cross_cgroup_switches / switches", COUNTED;
-    involuntary: Share, "involuntary switches" = "involuntary_switches / switches", COUNTED;
+    cross_cgroup = CROSS_CGROUP, COUNTED;
+    involuntary = INVOLUNTARY, COUNTED;
     quiet_overhead: Share, "overhead, quietest quarter" = "overhead in the quarter of the intervals with the least (busy_ns + runq_wait_ns) / capacity_ns", COUNTED;
     busy_overhead: Share, "overhead, busiest quarter" = "overhead in the quarter with the most", COUNTED;
     quiet_mean_switch_cost: Ns, "mean switch cost, quietest quarter" = "mean_switch_cost in the quiet quarter", COUNTED;

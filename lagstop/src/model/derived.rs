@@ -61,6 +61,14 @@ derived! {
         "Load Credit: moving average of the runnable load over several seconds";
     ENTITLED_CPU = "entitled_cpu": Cores, "entitled CPU time" = "from the top of the tree: min(its load, its weight's part, quota, CPUs)",
         "CPU time that its weight, quota and CPU set grant it at the current load, in CPUs";
+    RUNNABLE_PER_CPU = "runnable_per_cpu": Tasks, "runnable tasks per CPU" = "(busy_ns + runq_wait_ns) / capacity_ns",
+        "average number of tasks per CPU that ran or waited for a CPU";
+    INVOLUNTARY = "involuntary": Share, "involuntary switches" = "involuntary_switches / switches",
+        "involuntary switches, in % of all switches";
+    CROSS_CGROUP = "cross_cgroup": Share, "switches between cgroups" = "cross_cgroup_switches / switches",
+        "switches to a task of another cgroup, in % of all switches";
+    THROTTLED = "throttled": Share, "throttled periods" = "nr_throttled / nr_periods",
+        "quota periods in which the quota was used up, in % of all periods";
     MIGRATION_RATE = "migration_rate": PerSecond, "migrations" = "migrations / duration_ns",
         "migrations to another CPU, per second";
     MEAN_ACCEPT_WAIT = "mean_accept_wait": Ns, "mean accept wait" = "accept_wait_ns / accepts",

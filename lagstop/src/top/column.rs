@@ -60,9 +60,8 @@ columns! {
     SwitchCost: "switch-cost" "cost %" 6 "switch cost"
         "switch cost: kernel time for choosing and switching tasks, in % of one CPU",
     MeanSwitch: "mean-switch-cost" "/switch" 8 = MEAN_SWITCH_COST,
-    Involuntary: "involuntary" "invol%" 6 "share of involuntary switches" "involuntary switches, in % of all switches",
-    CrossCgroup: "cross-cgroup" "cross%" 6 "share of switches to other cgroups"
-        "switches to a task of another cgroup, in % of all switches",
+    Involuntary: "involuntary" "invol%" 6 = INVOLUNTARY,
+    CrossCgroup: "cross-cgroup" "cross%" 6 = CROSS_CGROUP,
     Cpu: "cpu" "CPU" 5 = CPU,
     Entitled: "entitled" "entitled" 8 = ENTITLED_CPU,
     Load: "load" "load" 5 = RUNNABLE_LOAD,
@@ -75,8 +74,7 @@ columns! {
     Behind: "behind" "culprit %" 21 "share of waits behind the worst culprit"
         "the cgroup that it waits behind most, and that cgroup's share of its run-queue wait, in %",
     AcceptWait: "accept-wait" "accept" 8 = MEAN_ACCEPT_WAIT,
-    Throttled: "throttled" "thrtl%" 6 "share of periods throttled"
-        "quota periods in which the quota was used up, in % of all periods",
+    Throttled: "throttled" "thrtl%" 6 = THROTTLED,
     CostOfCpu: "cost-of-cpu" "of CPU%" 7 "switch cost of CPU time" "switch cost in % of the cgroup's own CPU time",
     SwitchP50: "switch-cost-p50" "p50 cost" 8 "p50 switch cost" "half of the switches cost at most this much",
     SwitchP99: "switch-cost-p99" "p99 cost" 8 "p99 switch cost"
