@@ -11,6 +11,7 @@ use crate::{
         Counter, CounterUnit, CpuTotals, Derived, FileCounters, HostTimes, Idle, ListenerTotals, Lost, Measure,
         OwnCost, Pressure, Totals, WaitCause,
     },
+    run::{Disturbance, Limits},
     top,
     units::{Unit, Value},
 };
@@ -43,6 +44,8 @@ pub fn tables() -> Vec<DocTable> {
         table("thresholds", thresholds()),
         table("figures of diff", compared()),
         table("causes of waits", causes()),
+        table("causes in top", causes_in_top()),
+        table("limits of run", limits()),
         table("methods", methods()),
     ];
     #[cfg(feature = "mcp")]
@@ -114,11 +117,28 @@ const fn unit(unit: Unit) -> &'static str {
 
 fn causes() -> String {
     let row = |cause: WaitCause| {
-        let counter = cause.counter();
-        let meaning = counter.meaning.trim_start_matches("Part of `runq_wait_ns`: ").trim_end_matches('.');
-        [&format!("`{}`", cause.name()), &format!("`{}`", counter.name), meaning].map(str::to_owned).into()
+        [&format!("`{}`", cause.name()), &format!("`{}`", cause.counter().name), cause.meaning()]
+            .map(str::to_owned)
+            .into()
     };
     rows("cause | field | what happened during the wait", WaitCause::ALL.into_iter().map(row))
+}
+
+fn causes_in_top() -> String {
+    let row = |cause: WaitCause| vec![format!("`{}`", cause.label()), cause.meaning().to_owned()];
+    rows("cause | what happened during the wait", WaitCause::ALL.into_iter().map(row))
+}
+
+fn limits() -> String {
+    let defaults = Limits::default();
+    let row = |cause: Disturbance| {
+        let mut limit = Unit::Share.show(defaults.of(cause));
+        if cause == Disturbance::Steal {
+            let _ = write!(limit, ", and at least {}", Limits::LEAST_STEAL);
+        }
+        [cause.label(), cause.meaning(), &limit, &format!("`{}`", cause.flag())].map(str::to_owned).into()
+    };
+    rows("limit | share | default | flag", Disturbance::ALL.into_iter().map(row))
 }
 
 fn methods() -> String {

@@ -28,6 +28,11 @@ macro_rules! causes {
                 }
             }
 
+            /// What happened during the wait.
+            pub(crate) fn meaning(self) -> &'static str {
+                self.counter().meaning.trim_start_matches("Part of `runq_wait_ns`: ").trim_end_matches('.')
+            }
+
             /// Its name in metrics; stable.
             pub const fn name(self) -> &'static str {
                 match self {

@@ -337,12 +337,7 @@ pub fn failure(series: &RunSeries, limits: &[Disturbance]) -> String {
     let exceeded = exceeded.filter(|exceeded| limits.contains(&exceeded.cause));
     let said: Vec<String> = exceeded
         .map(|Exceeded { cause, share, limit }| {
-            let (what, flag) = match cause {
-                Disturbance::Wait => ("waited because of others", "--max-wait"),
-                Disturbance::Throttled => ("throttled", "--max-throttled"),
-                Disturbance::Steal => ("steal", "--max-steal"),
-            };
-            format!("{what} {} and {flag} is {}", percent(*share), percent(*limit))
+            format!("{} {} and {} is {}", cause.label(), percent(*share), cause.flag(), percent(*limit))
         })
         .collect();
     if said.is_empty() { "the limits could not be checked".to_owned() } else { said.join("; ") }

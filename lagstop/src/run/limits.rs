@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Disturbance;
 use crate::units::Nanos;
 
 /// Shares from which on a run is disturbed.
@@ -22,6 +23,15 @@ impl Limits {
     /// The kernel shows stolen time in clock ticks of each CPU, 10 ms (`/proc/stat`: proc_stat(5), `USER_HZ`). Chosen: less than
     /// three of these is within what rounding makes.
     pub const LEAST_STEAL: Nanos = Nanos(30_000_000);
+
+    /// The share of `cause` from which on it disturbs.
+    pub const fn of(&self, cause: Disturbance) -> f64 {
+        match cause {
+            Disturbance::Wait => self.max_wait,
+            Disturbance::Throttled => self.max_throttled,
+            Disturbance::Steal => self.max_steal,
+        }
+    }
 }
 
 /// Chosen: docs/run.md has how often they are right on a quiet host (waits of 0.2 % at most) and beside a busy thread (36 % or more).

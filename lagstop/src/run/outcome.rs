@@ -85,6 +85,39 @@ pub enum Disturbance {
     Steal,
 }
 
+impl Disturbance {
+    pub const ALL: [Self; 3] = [Self::Wait, Self::Throttled, Self::Steal];
+
+    /// What it is called, before its share.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Wait => "waited because of others",
+            Self::Throttled => "throttled",
+            Self::Steal => "steal",
+        }
+    }
+
+    /// What its share is of, for the docs.
+    pub(crate) const fn meaning(self) -> &'static str {
+        match self {
+            Self::Wait => "waits behind others + crowded out",
+            Self::Throttled => "waits because a quota was used up",
+            Self::Steal => {
+                "time that a hypervisor took from this host's CPUs, which the kernel shows in clock ticks of each"
+            }
+        }
+    }
+
+    /// The flag that sets its limit.
+    pub const fn flag(self) -> &'static str {
+        match self {
+            Self::Wait => "--max-wait",
+            Self::Throttled => "--max-throttled",
+            Self::Steal => "--max-steal",
+        }
+    }
+}
+
 /// A limit, and what is above it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Exceeded {
@@ -167,14 +200,14 @@ impl RunShares {
 
     fn exceeded(&self, limits: &Limits, host: &HostMoment, is_short: bool) -> Vec<Exceeded> {
         let is_rounding = host.steal_ns.is_none_or(|steal| steal < Limits::LEAST_STEAL);
-        let all = [
-            (Disturbance::Wait, self.because_of_others().filter(|_| !is_short), limits.max_wait),
-            (Disturbance::Throttled, self.throttled.filter(|_| !is_short), limits.max_throttled),
-            (Disturbance::Steal, self.steal.filter(|_| !is_rounding), limits.max_steal),
-        ];
-        let exceeded = all.into_iter().filter_map(|(cause, share, limit)| {
-            let share = share.filter(|&share| share > limit)?;
-            Some(Exceeded { cause, share, limit })
+        let exceeded = Disturbance::ALL.into_iter().filter_map(|cause| {
+            let limit = limits.of(cause);
+            let share = match cause {
+                Disturbance::Wait => self.because_of_others().filter(|_| !is_short),
+                Disturbance::Throttled => self.throttled.filter(|_| !is_short),
+                Disturbance::Steal => self.steal.filter(|_| !is_rounding),
+            };
+            Some(Exceeded { cause, share: share.filter(|&share| share > limit)?, limit })
         });
         exceeded.collect()
     }
