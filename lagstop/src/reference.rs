@@ -9,7 +9,7 @@ use crate::{
     metrics::{self, About},
     model::{
         Counter, CounterUnit, CpuTotals, Derived, FileCounters, HostTimes, Idle, ListenerTotals, Lost, Measure,
-        OwnCost, Pressure, Totals, WaitCause,
+        OwnCost, Pressure, Reading, Totals, WaitCause,
     },
     run::{Disturbance, Limits},
     top,
@@ -37,6 +37,10 @@ pub fn tables() -> Vec<DocTable> {
         table("pressure", counters(&Pressure::COUNTERS)),
         table("lost", counters(&Lost::COUNTERS)),
         table("listener totals", counters(&ListenerTotals::COUNTERS)),
+        table("readings of cgroups", readings(&[Reading::QUOTA])),
+        table("readings of the host", readings(&[Reading::CPUS_ONLINE])),
+        table("readings of listeners", readings(&[Reading::BACKLOG, Reading::BACKLOG_CAPACITY, Reading::DROPS])),
+        table("readings of network namespaces", readings(&[Reading::LISTEN_OVERFLOWS])),
         table("metrics of the host", metrics(About::Host)),
         table("metrics of cgroups", metrics(About::Cgroups)),
         table("metrics of listeners", metrics(About::Listeners)),
@@ -79,6 +83,11 @@ fn counters(counters: &[Counter]) -> String {
         vec![format!("`{name}`"), meaning.trim_end_matches('.').to_owned(), unit.to_owned(), (*source).to_owned()]
     };
     rows("field | meaning | unit | source", counters.iter().map(row))
+}
+
+fn readings(readings: &[Reading]) -> String {
+    let row = |reading: &Reading| vec![format!("`{}`", reading.name), reading.description(), reading.source.to_owned()];
+    rows("field | meaning | source", readings.iter().map(row))
 }
 
 fn metrics(about: About) -> String {

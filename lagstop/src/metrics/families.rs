@@ -21,7 +21,7 @@ use self::{
     sentinel::SENTINEL,
 };
 use super::MetricsSnapshot;
-use crate::model::{Counter, FileCounters, HostTimes, ListenerTotals, OwnCost, Pressure, Totals};
+use crate::model::{Counter, FileCounters, HostTimes, ListenerTotals, OwnCost, Pressure, Reading, Totals};
 
 /// A metric, and its samples in a snapshot.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +112,17 @@ impl Family {
                 counted(&snapshot.listeners, |it| &it.labels, move |it| in_unit(unit, it.totals?.figures()[n]))
             }
         }
+    }
+
+    /// The metric of what is read.
+    const fn of_reading(
+        reading: Reading,
+        kind: Kind,
+        labels: &'static [&'static str],
+        samples: for<'s> fn(&'s MetricsSnapshot) -> Samples<'s>,
+    ) -> Self {
+        let Reading { metric: name, meaning: help, source, .. } = reading;
+        Self { name, kind, labels, help, source, of: Of::MetricsSnapshot(samples) }
     }
 
     /// Metrics of counters that have a metric of their own.

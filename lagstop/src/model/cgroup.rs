@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CgroupId, Cores, Distribution, FileCounters, Level, Nanos, Tasks, Totals, WaitBehind, bounded,
+    CgroupId, Cores, Distribution, FileCounters, Level, Nanos, Reading, Tasks, Totals, WaitBehind, bounded,
     file_counters::FileCountersRead, flattened::flattened, totals::TotalsRead,
 };
 
@@ -99,9 +99,8 @@ pub struct Cgroup {
     #[serde(flatten, skip_deserializing)]
     #[schemars(!skip_deserializing)]
     pub files: FileCounters,
-    /// CPU time per second that its quota allows, at the end of the interval. `None` if it has no quota of its own, or
-    /// if the quota is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(description = Reading::QUOTA.description())]
     pub quota_ns: Option<Nanos>,
     /// Distribution of the cost of switches away from its tasks.
     pub switch_cost: Option<Distribution>,

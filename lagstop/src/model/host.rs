@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Lost, Nanos, Totals,
+    Lost, Nanos, Reading, Totals,
     counters::{COSTS, Counter, SWITCHES, counters},
     flattened::flattened,
     totals::TotalsRead,
@@ -87,7 +87,7 @@ pub struct Host {
     pub own_cost: OwnCost,
     /// The part of the sums that belongs to the idle tasks.
     pub idle: Idle,
-    /// CPUs online at the end of the interval.
+    #[schemars(description = Reading::CPUS_ONLINE.description())]
     pub cpus_online: u64,
     /// CPU pressure.
     pub pressure: Option<Pressure>,

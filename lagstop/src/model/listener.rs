@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CgroupId, Nanos, Services,
+    CgroupId, Nanos, Reading, Services,
     counters::{Counter, counters},
     flattened::{Optional, flattened},
 };
@@ -53,8 +53,8 @@ pub struct Traffic {
 pub struct NetworkNamespace {
     /// Inode number of the network namespace.
     pub netns: u32,
-    /// Connections that found the accept queue of any listener full (`ListenOverflows`). In a snapshot, it counts since
-    /// boot. In an interval, it covers that interval. `None` if it cannot be read.
+    /// In a snapshot, since boot.
+    #[schemars(description = Reading::LISTEN_OVERFLOWS.description())]
     pub listen_overflows: Option<u64>,
 }
 
@@ -70,18 +70,15 @@ pub struct Listener {
     /// Cgroup of the last task that accepted from it while lagstop measured. If no task did, the cgroup of its sockets,
     /// if known.
     pub cgroup: Option<CgroupId>,
-    /// Listening sockets on it. This and the next two are `None` if the namespace's sockets could not be listed.
+    /// Listening sockets on it. This and the next three are `None` if the namespace's sockets could not be listed.
     pub sockets: Option<u64>,
-    /// Connections in its accept queues at the end of the interval.
+    #[schemars(description = Reading::BACKLOG.description())]
     pub backlog: Option<u64>,
-    /// Capacity of its accept queues: the sum of their limits plus one each, since the kernel refuses only above the
-    /// limit.
+    #[schemars(description = Reading::BACKLOG_CAPACITY.description())]
     pub backlog_capacity: Option<u64>,
-    /// Connections and connection requests that it dropped for any reason (`sk_drops`), such as a full accept queue. In
-    /// a snapshot, they count since it began to listen. In an interval, they cover that interval. Drops of a socket
-    /// that was closed since the last reading are missing. `None` if the namespace's sockets were not listed before the
-    /// interval.
+    /// In a snapshot, since it began to listen.
     #[serde(default)]
+    #[schemars(description = Reading::DROPS.description())]
     pub drops: Option<u64>,
     /// Its counters. `None` if TCP state changes are not measured.
     #[serde(flatten, skip_deserializing)]

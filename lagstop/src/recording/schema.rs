@@ -14,7 +14,7 @@ pub fn schema() -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::{collections::BTreeSet, fs, path::Path};
 
     use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
     use serde_json::{Value, json};
@@ -31,6 +31,26 @@ mod tests {
 
     fn lines(text: &str) -> Vec<Value> {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn every_field_is_in_the_docs() {
+        const DOCS: &str = include_str!("../../../docs/recording.md");
+        fn collect(schema: &Value, fields: &mut BTreeSet<String>) {
+            match schema {
+                Value::Object(object) => {
+                    let properties = object.get("properties").and_then(Value::as_object);
+                    fields.extend(properties.into_iter().flat_map(|properties| properties.keys().cloned()));
+                    object.values().for_each(|schema| collect(schema, fields));
+                }
+                Value::Array(schemas) => schemas.iter().for_each(|schema| collect(schema, fields)),
+                _ => {}
+            }
+        }
+        let mut fields = BTreeSet::new();
+        collect(&schema(), &mut fields);
+        fields.retain(|field| !DOCS.contains(&format!("`{field}`")));
+        assert_eq!(fields, BTreeSet::new());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::{
         Candidate, CandidateClass, Figure, Finding, Observations, Subject,
         observations::{Observed, ObservedListener},
     },
-    model::{Counter, CounterUnit, FileCounters, HostTimes, ListenerTotals, Nanos, Totals, place_of},
+    model::{Counter, CounterUnit, FileCounters, HostTimes, ListenerTotals, Nanos, Reading, Totals, place_of},
     units::{Unit, Value},
 };
 
@@ -18,12 +18,11 @@ const BUSY: &str = HostTimes::COUNTERS[place_of(&HostTimes::NAMES, "busy_ns")].s
 const STEAL: &str = HostTimes::COUNTERS[place_of(&HostTimes::NAMES, "steal_ns")].source;
 const CONNECTIONS: &str = ListenerTotals::COUNTERS[place_of(&ListenerTotals::NAMES, "established")].source;
 const SERVICES: &str = "accept, from one connection until the thread asks for the next: services";
-const SOCKETS: &str = "sock_diag(7): backlog, backlog_capacity, drops";
 
 /// All known inputs of formulas for the subject of `finding`.
 pub(super) fn of(observations: &Observations, finding: &Finding) -> Vec<Input> {
     let mut inputs = vec![input("duration_ns", observations.span.duration_ns, Unit::Ns, "CLOCK_MONOTONIC")];
-    inputs.push(input("cpus_online", observations.cpus(), Unit::Count, "/sys/devices/system/cpu/online"));
+    inputs.push(read(Reading::CPUS_ONLINE, Some(observations.cpus()), Unit::Count));
     match &finding.subject {
         Subject::Host => {
             host(observations, &mut inputs);
@@ -43,7 +42,7 @@ pub(super) fn of(observations: &Observations, finding: &Finding) -> Vec<Input> {
                 inputs
             }));
             let overflows = observations.overflows.get(netns).copied().flatten();
-            inputs.push(known("listen_overflows", overflows, Unit::Count, "netstat: ListenOverflows"));
+            inputs.push(read(Reading::LISTEN_OVERFLOWS, overflows, Unit::Count));
         }
     }
     inputs
@@ -81,6 +80,10 @@ fn known<V: Into<Value>>(name: &'static str, value: Option<V>, unit: Unit, sourc
     Input { figure: Figure::measured(name, name, value, unit, "not measured"), source }
 }
 
+fn read<V: Into<Value>>(reading: Reading, value: Option<V>, unit: Unit) -> Input {
+    known(reading.name, value, unit, reading.source)
+}
+
 fn host(observations: &Observations, inputs: &mut Vec<Input>) {
     let whole = observations.whole();
     let ns = |time: f64| time as u64;
@@ -107,7 +110,7 @@ fn cgroup(observed: &Observed) -> Vec<Input> {
     inputs.extend(counted(&FileCounters::COUNTERS, &observed.files.figures()));
     inputs.extend([
         waits_behind([observed]),
-        known("quota_ns", observed.quota_ns, Unit::Ns, "`cpu.max` of the cgroup"),
+        read(Reading::QUOTA, observed.quota_ns, Unit::Ns),
         input("threads", observed.threads(), Unit::Count, "tasks seen running in an interval, on average: threads"),
     ]);
     inputs
@@ -145,10 +148,10 @@ fn listener(observed: &ObservedListener) -> Vec<Input> {
         known("service_ns", services.map(|services| services.all.time_ns), Unit::Ns, SERVICES),
         known("kept_waiting", services.map(|services| services.kept_waiting.count), Unit::Count, SERVICES),
         known("kept_waiting_ns", services.map(|services| services.kept_waiting.time_ns), Unit::Ns, SERVICES),
-        known("deepest", observed.deepest, Unit::Count, SOCKETS),
-        known("backlog_capacity", observed.capacity, Unit::Count, SOCKETS),
-        known("drops", observed.drops, Unit::Count, SOCKETS),
-        input("backlogs", observed.backlogs, Unit::Count, SOCKETS),
+        known("deepest", observed.deepest, Unit::Count, Reading::BACKLOG.source),
+        read(Reading::BACKLOG_CAPACITY, observed.capacity, Unit::Count),
+        read(Reading::DROPS, observed.drops, Unit::Count),
+        input("backlogs", observed.backlogs, Unit::Count, Reading::BACKLOG.source),
         input("listed", observed.listed, Unit::Count, "intervals at whose end the sockets were listed"),
         known("dispersion", observed.arrivals().map(|(_, dispersion)| dispersion), Unit::Factor, CONNECTIONS),
     ]);

@@ -4,7 +4,7 @@ use super::{
     Family, Kind, Of,
     samples::{INVOLUNTARY, PICK, SWAP, VOLUNTARY, Value, cgroups, counted, each, seconds},
 };
-use crate::model::{Derived, Nanos, Totals, WaitCause};
+use crate::model::{Derived, Nanos, Reading, Totals, WaitCause};
 
 pub(super) const CGROUP: &[&str] = &["cgroup", "unit", "namespace", "pod", "container"];
 const CGROUP_PHASE: &[&str] = &["cgroup", "unit", "namespace", "pod", "container", "phase"];
@@ -111,12 +111,7 @@ pub(super) static CGROUP_FAMILIES: &[Family] = &[
         source: "distinct tasks; 0 if it did not run",
         of: Of::MetricsSnapshot(|snapshot| cgroups(snapshot, |cgroup| cgroup.threads.map(Value::Count))),
     },
-    Family {
-        name: "lagstop_cgroup_quota_cores",
-        kind: Kind::Gauge,
-        labels: CGROUP,
-        help: "CPUs that its quota allows",
-        source: "`cpu.max`, or `cpu.cfs_quota_us` / `cpu.cfs_period_us`; absent without a quota",
-        of: Of::MetricsSnapshot(|snapshot| cgroups(snapshot, |cgroup| cgroup.quota.and_then(seconds))),
-    },
+    Family::of_reading(Reading::QUOTA, Kind::Gauge, CGROUP, |snapshot| {
+        cgroups(snapshot, |cgroup| cgroup.quota.and_then(seconds))
+    }),
 ];

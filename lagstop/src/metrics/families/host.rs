@@ -4,17 +4,15 @@ use super::{
     Family, Kind, Of,
     samples::{INVOLUNTARY, PICK, SWAP, VOLUNTARY, Value, host, parts, seconds},
 };
-use crate::metrics::Labels;
+use crate::{
+    metrics::Labels,
+    model::{Derived, Reading},
+};
 
 pub(super) static HOST: &[Family] = &[
-    Family {
-        name: "lagstop_host_cpus_online",
-        kind: Kind::Gauge,
-        labels: &[],
-        help: "CPUs online",
-        source: "`/sys/devices/system/cpu/online`, at the end of the interval",
-        of: Of::MetricsSnapshot(|snapshot| host(snapshot.host.sum.as_ref().map(|sum| Value::Count(sum.cpus_online)))),
-    },
+    Family::of_reading(Reading::CPUS_ONLINE, Kind::Gauge, &[], |snapshot| {
+        host(snapshot.host.sum.as_ref().map(|sum| Value::Count(sum.cpus_online)))
+    }),
     Family {
         name: "lagstop_host_cgroups_active",
         kind: Kind::Gauge,
@@ -28,7 +26,7 @@ pub(super) static HOST: &[Family] = &[
         kind: Kind::Gauge,
         labels: &[],
         help: "Average number of tasks per CPU that ran or waited for a CPU in the last interval",
-        source: "(busy time + run-queue wait) / time of all CPUs",
+        source: Derived::RUNNABLE_PER_CPU.formula,
         of: Of::MetricsSnapshot(|snapshot| host(snapshot.host.runnable_per_cpu.map(Value::Real))),
     },
     Family {
