@@ -4,6 +4,8 @@
 //! the thousandths of all that was waited behind others: `3:412,0:77`. It is empty where there are none. The words of several
 //! cgroups are separated by spaces.
 
+use std::fmt::Write as _;
+
 use super::UnpackError;
 use crate::model::{Cgroup, CgroupId, WaitBehind};
 
@@ -12,15 +14,23 @@ pub(super) const COLUMN: &str = "waits_behind";
 
 /// The words of all cgroups, whose ids ascend; `None` where none waited behind another.
 pub(super) fn words(cgroups: &[Cgroup]) -> Option<String> {
-    let word = |cgroup: &Cgroup| {
-        let one = |one: &WaitBehind| {
-            let place = cgroups.binary_search_by_key(&one.id, |cgroup| cgroup.id).ok()?;
-            Some(format!("{place}:{}", one.thousandths(cgroup.totals.wait_behind_ns?)))
-        };
-        cgroup.waits_behind.iter().filter_map(one).collect::<Vec<_>>().join(",")
-    };
-    let any = cgroups.iter().any(|cgroup| !cgroup.waits_behind.is_empty());
-    any.then(|| cgroups.iter().map(word).collect::<Vec<_>>().join(" "))
+    if cgroups.iter().all(|cgroup| cgroup.waits_behind.is_empty()) {
+        return None;
+    }
+    let ids: Vec<CgroupId> = cgroups.iter().map(|cgroup| cgroup.id).collect();
+    let mut words = String::new();
+    for (n, cgroup) in cgroups.iter().enumerate() {
+        words.push_str(if n > 0 { " " } else { "" });
+        let mut separator = "";
+        for one in &cgroup.waits_behind {
+            let place = ids.binary_search(&one.id).ok();
+            if let Some((place, all)) = place.zip(cgroup.totals.wait_behind_ns) {
+                let _ = write!(words, "{separator}{place}:{}", one.thousandths(all));
+                separator = ",";
+            }
+        }
+    }
+    Some(words)
 }
 
 /// Whom a word names, and the thousandths of each.
