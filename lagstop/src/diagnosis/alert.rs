@@ -54,8 +54,8 @@ const FEWEST_SWITCHES: u64 = 100;
 /// usual 100 ms (Documentation/scheduler/sched-bwc.rst).
 const FEWEST_PERIODS: u64 = 5;
 
-/// From this many cgroups on, a threshold that most of the notable ones cross is an alert of the host. Chosen: of fewer,
-/// names are as short.
+/// From this many cgroups on, a threshold that most of the notable ones cross is an alert of the host. Chosen:
+/// fewer can be named one by one.
 const MANY: usize = 4;
 /// How many times the median a cgroup must then reach to be an alert of its own. Chosen.
 const UNUSUAL: f64 = 3.0;

@@ -45,7 +45,7 @@ figures! {
 /// The highest recommended share of the time that servers are busy. Chosen: beyond it waits grow steeply. At one server they are
 /// four services on average there, ρ / (1 − ρ) (M/M/1).
 const UTILISATION: f64 = 0.8;
-/// A model that differs from the measurement by more than this factor does not apply. Chosen: advice rests on it.
+/// A model that differs from the measurement by more than this factor does not apply. Chosen: advice would be wrong.
 const APPLIES: f64 = 2.0;
 /// The largest backlog for which the formula is evaluated: its run time grows with the backlog.
 const LARGEST: u64 = 100_000;
@@ -53,7 +53,7 @@ const LARGEST: u64 = 100_000;
 const MOST_ROOM: u32 = 1 << 16;
 /// Share of connections that may find the recommended backlog full. Chosen.
 const MAY_BE_LOST: f64 = 0.001;
-/// The usual `net.core.somaxconn` since Linux 5.4 (listen(2)): advice never lowers it.
+/// The usual `net.core.somaxconn` since Linux 5.4 (listen(2)): advice never sets less.
 const USUAL_SOMAXCONN: u64 = 4_096;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {

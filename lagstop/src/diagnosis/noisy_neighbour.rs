@@ -51,8 +51,8 @@ const TOP: usize = 3;
 /// From this number of waits of a victim on, its shares are sure: a share of waits that are alike has a standard error of less
 /// than 2 points then (of 1/2: √(1/4 / 1000)).
 const MANY_WAITS: u64 = 1_000;
-/// Waits are a matter of a part of the time where those in the rest of it are at most this share of what counts as long. Chosen:
-/// a victim at the border would else come and go with single intervals.
+/// Waits count as temporary if those in the rest of the time are at most this share of what counts as long. Chosen: a victim at
+/// the border would else come and go with single intervals.
 const CALM: f64 = 0.5;
 
 pub(super) fn judge(

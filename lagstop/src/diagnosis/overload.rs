@@ -28,8 +28,8 @@ figures! {
     filler: Tasks, "asks for" = "asked_cpus of the cgroup", COUNTED;
 }
 
-/// The most cgroups that are named: those that ask for the most. So few that wait for each other only are no overload of the
-/// host. Chosen: what a sentence can name.
+/// The most cgroups that are named: those that ask for the most. So many that only wait for
+/// each other do not overload the host. Chosen: what a sentence can name.
 const TOP: usize = 3;
 /// From this share of the CPUs on, tasks outside of single cgroups may take more than their share. Chosen.
 const OUTSIDE_MATTERS: f64 = 0.1;

@@ -15,7 +15,7 @@ use crate::{
 
 /// Time constant of the averages. Chosen: longer than Load Credit's 2 s, for a mark should be steadier than a figure.
 const TIME_CONSTANT: Nanos = Nanos(5 * Nanos::SECOND.0);
-/// Waits that the average must rest on. Chosen: what findings take of so short a time, by default (`Thresholds::are_enough`).
+/// Waits that the average must rest on. Chosen: as few as findings take of 2 s or less (`Thresholds::are_enough`).
 const FEWEST_WAITS: f64 = 10.0;
 /// A heavy cgroup uses this share of what the heavy ones use on average. Chosen: it must be as heavy as they are, not just above
 /// the mean.

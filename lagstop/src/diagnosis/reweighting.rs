@@ -20,7 +20,8 @@ const LEAST: f64 = 0.25;
 /// The least factor for cgroups that go first. Chosen: with less, one that uses nearly as much as the heavy ones would hardly
 /// notice.
 const FIRST: f64 = 4.0;
-/// A smaller change of the time for the same work, as a share, is not told as one. Chosen: they are off by more.
+/// A smaller change of the time for the same work, as a share, is not told as one. Chosen: less than the least half-width of such a
+/// prediction (`forecast::predicted`).
 pub(super) const HARDLY_LONGER: f64 = 0.05;
 /// The most pairs of sides that are simulated for a report: each takes some tenths of a second.
 const MOST_SIDES: usize = 8;

@@ -37,7 +37,7 @@ figures! {
 
 /// The most contributors that are named.
 const TOP: usize = 5;
-/// From this share of all switch cost on, the verdict names a contributor. Chosen: one of five or fewer.
+/// From this share of all switch cost on, the verdict names a contributor. Chosen: a fifth.
 const NOTABLE_PART: f64 = 0.2;
 /// From this share of the growth on, one factor is named as its cause. Chosen: clearly more than half.
 const ONE_FACTOR: f64 = 0.6;

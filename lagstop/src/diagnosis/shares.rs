@@ -11,7 +11,7 @@ use crate::{
 /// If more than this share of the CPU time went to cgroups whose place in the tree is unknown, nothing can be
 /// concluded. Chosen: they count as entitled to what they got, which nobody knows.
 const MOST_UNKNOWN: f64 = 0.2;
-/// A cgroup always wants to run if one of its tasks never slept in this share of the intervals. Chosen: waits are booked where
+/// A cgroup always wants to run if one of its tasks never slept in this share of the intervals. Chosen: waits are booked when
 /// they end, so it does not look so in each.
 const NEARLY_ALWAYS: f64 = 0.8;
 

@@ -286,7 +286,7 @@ pub struct Threshold {
 
 /// The time to which [`Thresholds::min_waits`] applies. Chosen: five waits in each second.
 const FULL_TIME: Nanos = Nanos(20 * Nanos::SECOND.0);
-/// Share of them that is enough for however short a time. Chosen: with ten, one does not decide.
+/// The least share of them, however short the time. Chosen: of ten waits, one does not decide.
 const LEAST_PART: f64 = 0.1;
 
 impl Thresholds {

@@ -14,7 +14,7 @@ const MOST_BINS: usize = 24;
 pub(super) const FEWEST_BINS: usize = 6;
 /// The fewest points for any curve, as `diagnose` takes intervals of one host: four for each bin.
 pub(super) const FEWEST_POINTS: usize = Thresholds::DEFAULT.density_intervals as usize;
-/// The fewest nodes for an interval over nodes. Chosen: of fewer, draws with replacement hardly differ.
+/// The fewest nodes for an interval over nodes. Chosen: of fewer, there are too few different draws.
 pub(super) const FEWEST_NODES: usize = 5;
 /// Minimal ratio of the highest to the lowest density, as `diagnose` has it for one host.
 const VARIES: f64 = Thresholds::DEFAULT.density_spread;

@@ -8,7 +8,8 @@ use crate::{
 
 /// Share of the draws that are inside of an interval. By convention.
 pub(super) const HOLDS: f64 = 0.9;
-/// A block is never longer than this part of the window: a quarter. Chosen: of fewer blocks draws hardly differ.
+/// A block is never longer than this part of the window: a quarter. Chosen: of fewer blocks, there are too few different
+/// draws.
 const LONGEST: usize = 4;
 
 /// How often each node and each step was drawn.

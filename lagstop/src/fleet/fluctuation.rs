@@ -5,7 +5,8 @@
 
 use super::{NodeStep, draws::Draw};
 
-/// Autocorrelation below which nodes are considered to have forgotten earlier steps. Chosen: less is lost in what chance makes.
+/// Autocorrelation below which nodes are considered to have forgotten earlier steps. Chosen: less cannot be
+/// told from chance.
 const FORGOTTEN: f64 = 0.1;
 
 /// Nodes' means, and how far nodes go off them.

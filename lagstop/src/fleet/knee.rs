@@ -20,7 +20,7 @@ const STEEPER: f64 = 1.5;
 /// factors, 1995, §3.2). In a draw it must only be better: a draw is noisier than what it is drawn from.
 const STRONG: f64 = 6.0;
 const BETTER: f64 = 0.0;
-/// Share of the draws that must have a knee. Chosen: as many as the interval of where it is holds.
+/// Share of the draws that must have a knee. Chosen: the same share as the interval of its place holds.
 const AGREE: f64 = HOLDS;
 /// Number of bends that are tried between two bins.
 const BETWEEN: usize = 4;

@@ -36,8 +36,8 @@ pub(super) enum NoPacking {
 
 /// Share of the steps that count as the busiest. Chosen: a single step may be an outlier.
 const BUSIEST: f64 = 0.05;
-/// Default limit of CPU utilisation, as a share, unless the fleet exceeds it today. Chosen: as `density_full`, from which on the
-/// CPUs of one host count as full.
+/// Default limit of CPU utilisation, as a share, unless the fleet exceeds it today. Chosen: as `density_full`, below which
+/// work runs out before the CPUs do.
 const FULL: f64 = Thresholds::DEFAULT.density_full;
 /// Tolerance for float sums, which depend slightly on the order of their terms.
 const ROUNDING: f64 = 1e-9;

@@ -462,6 +462,7 @@ mod tests {
         if is_operation { format!("({expr})") } else { expr.to_owned() }
     }
 
+    /// What only the rules compute (waits of light and heavy cgroups, samples) is held to be recorded, no more.
     #[test]
     fn rules_record_what_is_asked_for_and_compute_the_same() {
         let rules = rules();
@@ -476,9 +477,9 @@ mod tests {
         for metric in NodeMetric::ALL {
             let Some(name) = metric.recorded() else { continue };
             match metric.query(&raw, &Selector::default(), LOOK) {
-                // Of how many samples a gauge is, a rule cannot say.
+                // A rule cannot say how many samples a gauge has.
                 Ok(_) if metric == NodeMetric::Samples => assert!(rules.contains_key(name)),
-                // A pair of servers has the same gauges: their mean is the greater one.
+                // Replicas differ only by when they scrape: queries take the mean of gauges, rules the greatest.
                 Ok(query) => is_rule(&query.text.replace("avg by", "max by"), name),
                 Err(_) => assert!(metric.raw().is_empty() && rules.contains_key(name)),
             }

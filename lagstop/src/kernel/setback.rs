@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::error::{KernelError, Source, chain};
 
-/// Why a hook that was tried is not tried again. Facts are recorded with its words alone.
+/// Why a hook that was tried is not tried again. Recorded facts keep only its text.
 #[derive(Clone, Debug, Error, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Setback {

@@ -1,4 +1,4 @@
-//! What there is of many cgroups, in the order of their ids.
+//! Values of cgroups, sorted by id.
 
 use std::{
     iter::{self, Peekable},
@@ -8,8 +8,8 @@ use std::{
 
 use super::CgroupId;
 
-/// Something of each of many cgroups, by ascending id, in one piece of memory. It is made whole in each reading, and gone through
-/// from one end to the other: a tree takes many times as long to make and to drop.
+/// A value for each cgroup, sorted by id, in one allocation: a tree takes many times as long to make and to drop, and each reading
+/// makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ById<T>(Vec<(CgroupId, T)>);
 
@@ -70,7 +70,7 @@ impl<T> Index<&CgroupId> for ById<T> {
     }
 }
 
-/// Of two with the same id the last one stays.
+/// If an id occurs twice, the last value stays.
 impl<T> FromIterator<(CgroupId, T)> for ById<T> {
     fn from_iter<I: IntoIterator<Item = (CgroupId, T)>>(all: I) -> Self {
         let mut all: Vec<(CgroupId, T)> = all.into_iter().collect();

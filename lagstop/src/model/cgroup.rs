@@ -99,6 +99,7 @@ pub struct Cgroup {
     #[serde(flatten, skip_deserializing)]
     #[schemars(!skip_deserializing)]
     pub files: FileCounters,
+    /// See [`Reading::QUOTA`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(description = Reading::QUOTA.description())]
     pub quota_ns: Option<Nanos>,

@@ -87,6 +87,7 @@ pub struct Host {
     pub own_cost: OwnCost,
     /// The part of the sums that belongs to the idle tasks.
     pub idle: Idle,
+    /// See [`Reading::CPUS_ONLINE`].
     #[schemars(description = Reading::CPUS_ONLINE.description())]
     pub cpus_online: u64,
     /// CPU pressure.

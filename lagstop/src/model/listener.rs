@@ -53,7 +53,7 @@ pub struct Traffic {
 pub struct NetworkNamespace {
     /// Inode number of the network namespace.
     pub netns: u32,
-    /// In a snapshot, since boot.
+    /// See [`Reading::LISTEN_OVERFLOWS`]. In a snapshot, since boot.
     #[schemars(description = Reading::LISTEN_OVERFLOWS.description())]
     pub listen_overflows: Option<u64>,
 }
@@ -70,13 +70,15 @@ pub struct Listener {
     /// Cgroup of the last task that accepted from it while lagstop measured. If no task did, the cgroup of its sockets,
     /// if known.
     pub cgroup: Option<CgroupId>,
-    /// Listening sockets on it. This and the next three are `None` if the namespace's sockets could not be listed.
+    /// Listening sockets on it. `None`, as are its backlog, capacity and drops, if the sockets of the namespace could not be listed.
     pub sockets: Option<u64>,
+    /// See [`Reading::BACKLOG`].
     #[schemars(description = Reading::BACKLOG.description())]
     pub backlog: Option<u64>,
+    /// See [`Reading::BACKLOG_CAPACITY`].
     #[schemars(description = Reading::BACKLOG_CAPACITY.description())]
     pub backlog_capacity: Option<u64>,
-    /// In a snapshot, since it began to listen.
+    /// See [`Reading::DROPS`]. In a snapshot, since it began to listen.
     #[serde(default)]
     #[schemars(description = Reading::DROPS.description())]
     pub drops: Option<u64>,

@@ -156,3 +156,34 @@ pub struct HostFigures {
     /// What could not be measured.
     pub lost: Lost,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::CgroupId;
+
+    #[test]
+    fn a_state_is_shared_only_while_nothing_of_it_changed() {
+        let wait = WaitBehind { id: CgroupId(7), wait_ns: Nanos(1) };
+        let before = Arc::new(CgroupState::default());
+        let waited = Arc::new(CgroupState { behind: vec![wait], ..CgroupState::clone(&before) });
+        let is_shared = |now: CgroupState, before: &Arc<CgroupState>| Arc::ptr_eq(&now.shared(Some(before)), before);
+        assert!(is_shared(CgroupState::clone(&before), &before));
+        assert!(!is_shared(CgroupState { behind: Vec::new(), ..CgroupState::clone(&waited) }, &waited));
+        let throttled = FileCounters { nr_throttled: Some(1), ..FileCounters::default() };
+        let files = [
+            Files { counters: throttled, ..Files::default() },
+            Files { quota_ns: Some(Nanos(1)), ..Files::default() },
+            Files { levels: Some([Level::DEFAULT].into()), ..Files::default() },
+            Files { cpus: Some("0".into()), ..Files::default() },
+        ];
+        let changed = files.map(|files| CgroupState { files, ..CgroupState::clone(&before) }).into_iter().chain([
+            CgroupState { label: Arc::default(), ..CgroupState::clone(&before) },
+            CgroupState { counters: Arc::default(), ..CgroupState::clone(&before) },
+            CgroupState::clone(&waited),
+        ]);
+        for now in changed {
+            assert!(!is_shared(now.clone(), &before), "{now:?}");
+        }
+    }
+}

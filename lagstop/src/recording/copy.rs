@@ -23,7 +23,7 @@ pub enum CopyError {
     )]
     NoTime(String),
     /// There is nothing to copy.
-    #[error("no intervals were recorded")]
+    #[error("no intervals were recorded. Record for longer than one interval")]
     Empty,
     /// None lies in the part that was asked for.
     #[error("no interval lies in that time range: the recording covers {from} to {to}")]

@@ -102,9 +102,7 @@ impl Disturbance {
         match self {
             Self::Wait => "waits behind others + crowded out",
             Self::Throttled => "waits because a quota was used up",
-            Self::Steal => {
-                "time that a hypervisor took from this host's CPUs, which the kernel shows in clock ticks of each"
-            }
+            Self::Steal => "steal / (busy + steal) of this host's CPUs; the least is three clock ticks",
         }
     }
 

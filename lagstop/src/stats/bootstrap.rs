@@ -2,8 +2,7 @@
 
 use crate::random::Random;
 
-/// Blocks of neighbours are so many times as long as these remember each other (the integrated autocorrelation time): they catch
-/// three quarters then of what an autoregressive process remembers.
+/// Length of a block / integrated autocorrelation time. Such blocks keep three quarters of the memory of an autoregressive process.
 pub(crate) const MEMORIES: f64 = 2.0;
 
 /// How often each observation was drawn, in each of many draws of as many as there are. Whatever is computed of the same draws

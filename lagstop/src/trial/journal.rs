@@ -522,7 +522,8 @@ mod tests {
         fs::write(home.path().join("a/cpu.weight"), "700").unwrap();
         assert_eq!(journal.make(planned).unwrap(), Made::No("700".to_owned()));
         let restored = journal.end(&mut || {});
-        assert!(restored.undone == 0 && restored.left.is_empty() && restored.failed.is_empty(), "{restored:?}");
+        assert!(restored.undone == 0 && restored.discarded.is_none(), "{restored:?}");
+        assert!(restored.left.is_empty() && restored.failed.is_empty(), "{restored:?}");
         assert_eq!(weight(&home, "a"), "700");
     }
 

@@ -29,7 +29,7 @@ pub(in crate::diagnosis) struct Tail {
 /// What a prediction of the light cgroups' waits, or of one cgroup's, is off by at the least, as a logarithm: seen in an earlier
 /// calibration where the simulation itself is right (docs/accuracy.md).
 pub(super) const WAIT_OFF: f64 = 0.2;
-/// The same for their 99th percentile. Chosen: as much, and the width of a bucket (ln 1.25) beside it.
+/// The same for their 99th percentile. Chosen: √(0.2² + (ln 1.25)²), as a bucket is 25 % wide.
 const TAIL_OFF: f64 = 0.3;
 /// With fewer waits than this, measured or simulated, the 99th percentile depends on single ones: of so many, two are above it.
 const FEWEST_WAITS: u64 = 200;

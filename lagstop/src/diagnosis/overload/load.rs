@@ -17,8 +17,8 @@ use crate::{
 
 /// Tasks above the number of CPUs before any cgroup counts as filling them. Chosen: averages hide this much.
 const ROOM: f64 = 0.1;
-/// Who asks for this share of what the least of those asks for that fill the CPUs fills them, too. Chosen: among cgroups that are
-/// alike, chance would tell who fills them.
+/// A cgroup also fills the CPUs if it asks for this share of what the smallest filler asks for. Chosen: else chance decides between
+/// similar cgroups.
 const ALIKE: f64 = 0.5;
 
 /// How full the CPUs are, and which cgroups cause it. Covers the time in which they are full, if that is a notable

@@ -4,7 +4,7 @@ use super::Group;
 use crate::model::{Cgroup, Nanos};
 
 /// A task that was runnable for at least this share of the time, and hardly ever slept, counts as one that never
-/// sleeps. Chosen: waits are booked where they end, so that some of them are missing.
+/// sleeps. Chosen: waits are booked when they end, so that some of them are missing.
 const ALWAYS: f64 = 0.9;
 
 /// What was asked of a host.

@@ -12,8 +12,9 @@ use crate::diagnosis::simulation::{
 /// kernel/sched/topology.c).
 const IMBALANCE: f64 = 1.17;
 /// Seconds between two searches of a busy CPU, for each CPU there is: 1 ms × `busy_factor` (`get_sd_balance_interval`,
-/// kernel/sched/fair.c); and the longest.
+/// kernel/sched/fair.c).
 const BALANCES: f64 = 0.016;
+/// The longest time between two of them, in seconds. Chosen.
 const LONGEST_BALANCES: f64 = 1.0;
 
 /// How busy the CPUs are, on average over some tens of milliseconds.
