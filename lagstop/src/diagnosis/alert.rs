@@ -108,10 +108,10 @@ impl Alerts<'_> {
             let rate = moves as f64 / totals.cpu_ns.seconds();
             self.hold(subject, AlertKind::Migrations, rate, &[Limit::migrations_warn]);
         }
-        if let Some((throttled, periods)) = cgroup.files.nr_throttled.zip(cgroup.files.nr_periods)
-            && (periods >= FEWEST_PERIODS || throttled == periods && periods > 0)
+        let files = &cgroup.files;
+        if let Some(share) = files.throttled()
+            && (files.nr_periods >= Some(FEWEST_PERIODS) || files.nr_throttled == files.nr_periods)
         {
-            let share = throttled as f64 / periods as f64;
             self.hold(subject, AlertKind::Throttled, share, &[Limit::throttled_critical, Limit::throttled_warn]);
         }
     }

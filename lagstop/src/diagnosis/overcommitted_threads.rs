@@ -82,7 +82,7 @@ impl Pool {
             during: observations.span.duration_ns,
             active: if gets.is_finite() { gets.ceil().max(1.0) as u64 } else { 1 },
             quota,
-            throttled: observed.throttled_share(),
+            throttled: observed.files.throttled(),
             threads: observed.threads(),
             self_inflicted: self_inflicted(observed),
         })

@@ -71,7 +71,7 @@ impl Violation {
     fn of(observations: &Observations, observed: &Observed) -> Option<Self> {
         Some(Self {
             quota: observed.quota_ns?.seconds(),
-            throttled: observed.throttled_share()?,
+            throttled: observed.files.throttled()?,
             periods: observed.files.nr_periods.unwrap_or_default(),
             runnable: observed.runnable(observations),
             threads: observed.threads(),

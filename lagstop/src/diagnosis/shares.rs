@@ -222,7 +222,7 @@ impl KnownWaits {
         let sum = |of: fn(&Totals) -> Option<Nanos>| members.iter().filter_map(|it| of(&it.totals)).sum::<Nanos>();
         let (wait, for_quotas) = (sum(|totals| totals.runq_wait_ns), sum(|totals| totals.wait_throttled_ns));
         let above = asked.queues(number).filter_map(|above| observations.cgroups.get(&asked.id(above)?));
-        let periods = members.iter().copied().chain(above).filter_map(Observed::throttled_share);
+        let periods = members.iter().copied().chain(above).filter_map(|observed| observed.files.throttled());
         Self {
             count: members.iter().filter_map(|it| it.totals.runq_waits).fold(0, u64::saturating_add),
             p99: tail.or_else(means),

@@ -60,7 +60,7 @@ impl Throttled {
     /// `None` if it was not stopped.
     fn of(observations: &Observations, observed: &Observed) -> Option<Self> {
         let (totals, duration) = (&observed.totals, observations.span.duration_ns);
-        let share = observed.throttled_share().filter(|_| observed.files.nr_throttled > Some(1));
+        let share = observed.files.throttled().filter(|_| observed.files.nr_throttled > Some(1));
         let stopped = totals.wait_throttled_ns;
         let wants = totals.runq_wait_ns.map(|wait| totals.cpu_ns.saturating_add(wait).0 as f64);
         let above = if share.is_none() { quota_above(observed) } else { None };

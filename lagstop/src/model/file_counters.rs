@@ -67,6 +67,12 @@ impl FileCounters {
         Self::from_figures(std::array::from_fn(|n| figures[n].filter(|_| !Self::COUNTERS[n].is_of_quota)))
     }
 
+    /// Share of the periods of its quota in which the quota was used up. `None` without a quota, and where no period ended.
+    pub fn throttled(&self) -> Option<f64> {
+        let (throttled, periods) = self.nr_throttled.zip(self.nr_periods)?;
+        (periods > 0).then(|| throttled as f64 / periods as f64)
+    }
+
     /// Combines two figures of each counter.
     fn combine(&self, other: &Self, with: impl Fn(usize, Option<u64>, Option<u64>) -> Option<u64>) -> Self {
         let (mine, theirs) = (self.figures(), other.figures());

@@ -76,7 +76,6 @@ impl CgroupNow {
     /// Of an interval of this length.
     pub fn of(cgroup: &Cgroup, duration: Nanos) -> Self {
         let cores = |time: Nanos| time.cores(duration).0;
-        let (periods, throttled) = (cgroup.files.nr_periods, cgroup.files.nr_throttled);
         let name = match (cgroup.id, &*cgroup.name, &*cgroup.path) {
             (CgroupId::OTHER, ..) => "(other)".into(),
             (id, "", "") => format!("cgroup {}", id.0).into(),
@@ -90,7 +89,7 @@ impl CgroupNow {
             cpu: cores(cgroup.totals.cpu_ns),
             waiting: cgroup.totals.runq_wait_ns.map(cores),
             wait_p99_ns: cgroup.runq_wait.as_ref().and_then(|waits| waits.quantile(0.99)),
-            throttled: periods.zip(throttled).filter(|(all, _)| *all > 0).map(|(all, some)| some as f64 / all as f64),
+            throttled: cgroup.files.throttled(),
             switch_cost: cgroup.totals.switch_cost().map(cores),
         }
     }

@@ -238,7 +238,10 @@ impl Column {
                 let ns = |time: Option<Nanos>| time.map(|time| time.0);
                 Cell::share(ns(cgroup.files.vcpu_wait_ns), ns(cgroup.files.vcpu_ns))
             }
-            Self::Throttled => Cell::share(cgroup.files.nr_throttled, cgroup.files.nr_periods),
+            Self::Throttled => match cgroup.files.throttled() {
+                None if cgroup.files.nr_throttled.zip(cgroup.files.nr_periods).is_some() => Cell::Nothing,
+                share => share.map(Quantity::Share).into(),
+            },
             Self::CostOfCpu => Cell::share(totals.switch_cost().map(|cost| cost.0), Some(totals.cpu_ns.0)),
             Self::SwitchP50 | Self::SwitchP99 | Self::RunqWaitP50 | Self::RunqWaitP99 => {
                 self.quantile().map_or(Cell::Nothing, |(durations, share)| Cell::quantile(durations.of(cgroup), share))

@@ -99,7 +99,7 @@ impl<'a> Sibling<'a> {
 
     /// The largest share of its periods in which the quota of one inside of it was used up. `None` without a quota.
     pub(super) fn throttled_share(&self) -> Option<f64> {
-        self.members.iter().filter_map(|it| it.throttled_share()).reduce(f64::max)
+        self.members.iter().filter_map(|it| it.files.throttled()).reduce(f64::max)
     }
 
     /// The subject of a finding about it.

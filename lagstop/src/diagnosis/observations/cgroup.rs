@@ -72,12 +72,6 @@ impl Observed {
     /// From this share of its periods on, a quota explains a part of its waits. Chosen: one in a hundred is worth a caveat.
     pub(in crate::diagnosis) const THROTTLED_MATTERS: f64 = 0.01;
 
-    /// Share of its periods in which its quota was used up. `None` without a quota.
-    pub(in crate::diagnosis) fn throttled_share(&self) -> Option<f64> {
-        let (throttled, periods) = self.files.nr_throttled.zip(self.files.nr_periods)?;
-        (periods > 0).then(|| throttled as f64 / periods as f64)
-    }
-
     /// Shares of the time in which some of its tasks waited for a CPU, and in which some did and none ran. `None` where its
     /// `cpu.pressure` was not read.
     pub(in crate::diagnosis) fn pressure(&self) -> Option<(f64, Option<f64>)> {
