@@ -93,16 +93,15 @@ impl Alerts<'_> {
     fn cgroup(&mut self, cgroup: &Cgroup, duration: Nanos) {
         let subject = AlertSubject::Cgroup(cgroup.id);
         let totals = &cgroup.totals;
-        let cpu = totals.cpu_ns.0 as f64;
         let is_notable = |time: Nanos| time.cores(duration).0 >= NOTABLE;
         self.notable += usize::from(is_notable(totals.cpu_ns) || totals.runq_wait_ns.is_some_and(is_notable));
         if let Some(cost) = totals.switch_cost().filter(|cost| is_notable(*cost)) {
             let mean = totals.mean_switch_cost().filter(|_| totals.switches >= FEWEST_SWITCHES);
-            self.switch_cost(subject, AlertKind::CostOfCpu, cost.0 as f64 / cpu, mean);
+            self.switch_cost(subject, AlertKind::CostOfCpu, cost.0 as f64 / totals.cpu_ns.0 as f64, mean);
         }
-        if let Some(wait) = totals.runq_wait_ns.filter(|wait| is_notable(*wait)) {
+        if let Some(factor) = totals.wait_per_cpu().filter(|_| totals.runq_wait_ns.is_some_and(is_notable)) {
             let limits = [Limit::wait_per_cpu_critical, Limit::wait_per_cpu_warn];
-            self.hold(subject, AlertKind::WaitPerCpu, wait.0 as f64 / cpu, &limits);
+            self.hold(subject, AlertKind::WaitPerCpu, factor, &limits);
         }
         if let Some(moves) = totals.migrations.filter(|_| is_notable(totals.cpu_ns)) {
             let rate = moves as f64 / totals.cpu_ns.seconds();

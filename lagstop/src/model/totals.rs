@@ -116,6 +116,11 @@ impl Totals {
         Some(Tasks(self.cpu_ns.saturating_add(self.runq_wait_ns?).cores(duration).0))
     }
 
+    /// Run-queue wait / CPU time: infinite if it waited and never ran, not a number if it did neither.
+    pub fn wait_per_cpu(&self) -> Option<f64> {
+        Some(self.runq_wait_ns?.0 as f64 / self.cpu_ns.0 as f64)
+    }
+
     /// Mean wait on a run queue.
     pub fn mean_runq_wait(&self) -> Option<Nanos> {
         self.runq_wait_ns?.mean(self.runq_waits?)

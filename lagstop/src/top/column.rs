@@ -227,9 +227,9 @@ impl Column {
             Self::Entitled => cgroup.entitled_cpu.map(|cpu| Quantity::Amount(cpu.0)).into(),
             Self::Load => cgroup.runnable_load.map(|load| Quantity::Amount(load.0)).into(),
             Self::Credit => cgroup.load_credit.map(|credit| Quantity::Amount(credit.0)).into(),
-            Self::WaitPerCpu => match totals.runq_wait_ns {
+            Self::WaitPerCpu => match totals.wait_per_cpu() {
                 Some(_) if totals.cpu_ns == Nanos::ZERO => Cell::Nothing,
-                wait => wait.map(|wait| Quantity::Amount(wait.0 as f64 / totals.cpu_ns.0 as f64)).into(),
+                factor => factor.map(Quantity::Amount).into(),
             },
             Self::RunqWait => Cell::mean(totals.runq_wait_ns, totals.runq_waits),
             Self::Behind => Self::behind(totals, std::iter::once(cgroup)),

@@ -45,7 +45,9 @@ pub(super) fn victims(observations: &Observations, verdict: &Verdict, thresholds
         .filter(|(id, observed)| place(*id).is_some() || observed.waits_long(observations.span.duration_ns, thresholds))
         .collect();
     let wait_per_cpu = |observed: &Observed| {
-        observed.totals.runq_wait_ns.unwrap_or_default().0 as f64 / observed.totals.cpu_ns.0.max(1) as f64
+        let totals = &observed.totals;
+        // Those that never ran are in the order of their waits.
+        totals.wait_per_cpu().unwrap_or_default().min(totals.runq_wait_ns.unwrap_or_default().0 as f64)
     };
     all.sort_by(|(a, one), (b, other)| {
         let by_verdict = place(*a).unwrap_or(usize::MAX).cmp(&place(*b).unwrap_or(usize::MAX));
