@@ -92,12 +92,12 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
             (if others > 0 { severity } else { severity.min(Severity::Info) }, verdict)
         }
         _ if full == 0 && load.is_full => {
-            let used = units::percent(utilisation::of_cpus(observations));
+            let used = units::percent(observations.whole().utilisation());
             let severity = if others > 0 { severity.min(Severity::Info) } else { Severity::Ok };
             (severity, format!("The CPUs are {used} busy, and tasks ask for no more than there is."))
         }
         _ if full == 0 => {
-            let used = units::percent(utilisation::of_cpus(observations));
+            let used = units::percent(observations.whole().utilisation());
             (Severity::Ok, format!("The CPUs have room: tasks use {used} of them."))
         }
         Some(&(id, most)) if full == 1 => {
@@ -197,7 +197,7 @@ fn measured(observations: &Observations, load: &Load, thresholds: &Thresholds) -
             units::plural(observations.cpus(), "CPU"),
             if load.part.is_some() { ", while they were full" } else { "" }
         )),
-        utilisation::figures::cpu_utilisation.is(utilisation::of_cpus(observations)).note("of all CPUs"),
+        utilisation::figures::cpu_utilisation.is(observations.whole().utilisation()).note("of all CPUs"),
         figures::slowdown.measured(load.slowdown, &why),
         figures::waiting_long
             .measured(load.asked.map(|_| waiting(observations, load, thresholds, |_| true)), &why)

@@ -77,15 +77,13 @@ impl Observations {
         let whole = self.whole();
         let no_cost = self.session.why_not(Measure::SwitchCost);
         let no_wait = self.session.why_not(Measure::RunqWait);
-        let share = |ns: f64| if whole.capacity_ns > 0.0 { ns / whole.capacity_ns } else { 0.0 };
         let seconds = self.span.duration_ns.seconds();
         let mut summary = vec![
             scheduling_overhead::figures::overhead.measured(whole.overhead(), &no_cost).note("of all CPU time"),
             scheduling_overhead::figures::mean_switch_cost.measured(host.mean_switch_cost(), &no_cost),
             scheduling_overhead::figures::switch_rate.is(whole.switches as f64 / seconds),
-            utilisation::figures::cpu_utilisation.is(share(whole.busy_ns)),
-            utilisation::figures::effective_utilisation
-                .measured(whole.overhead().map(|overhead| (share(whole.busy_ns) - overhead).max(0.0)), &no_cost),
+            utilisation::figures::cpu_utilisation.is(whole.utilisation()),
+            utilisation::figures::effective_utilisation.measured(whole.effective_utilisation(), &no_cost),
             overcommitted_threads::figures::runnable_per_cpu
                 .measured(whole.wait_ns.map(|_| whole.load_per_cpu()), &no_wait),
             figures::cgroups.is(self.cgroups.len() as u64),

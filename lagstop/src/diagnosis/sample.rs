@@ -59,6 +59,16 @@ impl HostSample {
         self.per_capacity(self.busy_ns + self.wait_ns.unwrap_or_default())
     }
 
+    /// Share of the time of all CPUs that was not idle.
+    pub fn utilisation(&self) -> f64 {
+        self.per_capacity(self.busy_ns)
+    }
+
+    /// Share of the time of all CPUs that went into the tasks' own work.
+    pub fn effective_utilisation(&self) -> Option<f64> {
+        Some((self.utilisation() - self.overhead()?).max(0.0))
+    }
+
     /// Overhead as a share of all CPU time.
     pub fn overhead(&self) -> Option<f64> {
         Some(self.per_capacity(self.switching_ns? + self.kept_ns?))
@@ -105,7 +115,7 @@ impl Density {
     /// `None` if switch costs were not measured.
     pub(super) fn of(interval: &Interval) -> Option<Self> {
         let host = &interval.host;
-        let capacity = host.times.busy_ns.saturating_add(host.times.idle_ns).0 as f64;
+        let capacity = host.capacity().0 as f64;
         let overhead = host.overhead()?;
         let mut waits = DistributionSum::default();
         let rated = interval.cgroups.iter().filter(|cgroup| is_rated(cgroup.id) && cgroup.totals.cpu_ns > Nanos::ZERO);

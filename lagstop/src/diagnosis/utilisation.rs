@@ -21,28 +21,23 @@ figures! {
     gap: Share, "switching time / work time" = "(switching_ns + kept_ns) / (busy_ns − switching_ns − kept_ns)", COUNTED;
 }
 
-/// Share of the time of all CPUs that was not idle.
-pub(super) fn of_cpus(observations: &Observations) -> f64 {
-    let whole = observations.whole();
-    if whole.capacity_ns > 0.0 { whole.busy_ns / whole.capacity_ns } else { 0.0 }
-}
-
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let whole = observations.whole();
     let cpus = observations.cpus() as f64;
     let why_not = observations.session.why_not(Measure::SwitchCost);
-    let utilisation = of_cpus(observations);
+    let utilisation = whole.utilisation();
     let overhead = whole.overhead();
-    let effective = overhead.map(|overhead| (utilisation - overhead).max(0.0));
+    let effective = whole.effective_utilisation();
     let gap = overhead.zip(effective).map(|(overhead, effective)| overhead / effective);
     let enough = observations.span.intervals >= thresholds.min_intervals && whole.capacity_ns > 0.0;
 
     let same = |severity: Severity| {
         let says = |s: &&super::HostSample| {
-            let (Some(overhead), true) = (s.overhead(), s.capacity_ns > 0.0) else { return false };
-            let utilisation = s.busy_ns / s.capacity_ns;
-            let gap = overhead / (utilisation - overhead).max(f64::MIN_POSITIVE);
-            severity.is_supported_by(thresholds.utilisation_severity(gap, utilisation))
+            let measured = s.overhead().zip(s.effective_utilisation()).filter(|_| s.capacity_ns > 0.0);
+            measured.is_some_and(|(overhead, effective)| {
+                let gap = overhead / effective.max(f64::MIN_POSITIVE);
+                severity.is_supported_by(thresholds.utilisation_severity(gap, s.utilisation()))
+            })
         };
         Some((observations.samples.iter().filter(says).count() as u64, observations.span.intervals))
     };

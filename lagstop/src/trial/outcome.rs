@@ -197,7 +197,7 @@ const KINDS: [Kind; 13] = [
     }),
     of_others(Only("switch_cost", "host: mean cost of a switch"), Unit::Ns, |slice| slice.host.mean_cost_ns()),
     of_others(Only("busy", "host: CPUs not idle"), Unit::Share, |slice| {
-        Some(slice.host.busy_ns / slice.host.capacity_ns)
+        (slice.host.capacity_ns > 0.0).then(|| slice.host.utilisation())
     }),
 ];
 

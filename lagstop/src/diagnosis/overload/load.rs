@@ -9,7 +9,6 @@ use crate::{
         observations::Observed,
         rated::is_rated,
         simulation::{Demand, Step},
-        utilisation,
     },
     model::{CgroupId, Nanos},
     units::MOSTLY,
@@ -73,7 +72,7 @@ impl Load {
         let ran: Nanos = observations.cgroups.values().map(|observed| observed.totals.cpu_ns).sum();
         let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id));
         let by_cgroup = rated.filter_map(|(&id, observed)| Some((id, load(observed)?))).collect();
-        let is_full = utilisation::of_cpus(observations) >= thresholds.full_cpus;
+        let is_full = observations.whole().utilisation() >= thresholds.full_cpus;
         let load = Self {
             part: None,
             is_full,

@@ -2,7 +2,7 @@
 
 use super::{Verdict, VerdictCause};
 use crate::{
-    diagnosis::{Finding, Observations, Rule, Severity, Thresholds, overload, utilisation},
+    diagnosis::{Finding, Observations, Rule, Severity, Thresholds, overload},
     model::{Distribution, Measure},
     units,
 };
@@ -78,7 +78,7 @@ fn healthy(observations: &Observations) -> String {
         Some(overhead) => facts.push(format!("switching takes {} of the CPU time", units::percent(overhead))),
         None => facts.push("switching costs were not measured".to_owned()),
     }
-    let used = units::percent(utilisation::of_cpus(observations));
+    let used = units::percent(whole.utilisation());
     // What was shorter than a merged interval is unknown.
     let healthy = if observations.span.merged_intervals > 0 { "Healthy on average" } else { "Healthy" };
     format!("{healthy}: {}, and the CPUs are {used} busy.", facts.join(", "))
