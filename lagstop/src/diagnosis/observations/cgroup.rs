@@ -154,10 +154,10 @@ impl Observed {
         (sum as f64 / intervals.max(1) as f64).round() as u64
     }
 
-    /// Tasks that were runnable on average over all of the recording.
+    /// Tasks that were runnable on average over all of the recording; running ones alone where waits were not measured.
     pub(in crate::diagnosis) fn runnable(&self, observations: &Observations) -> f64 {
-        let time = self.totals.cpu_ns.saturating_add(self.totals.runq_wait_ns.unwrap_or_default());
-        time.cores(observations.span.duration_ns).0
+        let duration = observations.span.duration_ns;
+        self.totals.runnable_load(duration).map_or_else(|| self.totals.cpu_ns.cores(duration).0, |load| load.0)
     }
 
     /// The subject of a finding about it.

@@ -90,7 +90,8 @@ impl Packer {
         }
         let load = |cgroup: &Cgroup| {
             let load = cgroup.runnable_load?.0;
-            let is_as_computed = (load - computed_load(cgroup, interval.duration_ns)).abs() <= load * 1e-6;
+            let computed = cgroup.totals.runnable_load(interval.duration_ns);
+            let is_as_computed = computed.is_some_and(|computed| (load - computed.0).abs() <= load * 1e-6);
             // 0 stands for a load that can be computed again, as all measured ones can.
             Some(if is_as_computed { 0 } else { ((load * LOAD_UNIT).round() as u64).max(1) })
         };
@@ -200,9 +201,9 @@ impl Packer {
                 runq_wait,
                 accept_wait,
             };
-            cgroup.runnable_load = some(loads[n]).map(|load| match load {
-                0 => Tasks(computed_load(&cgroup, interval.duration_ns)),
-                load => Tasks(load as f64 / LOAD_UNIT),
+            cgroup.runnable_load = some(loads[n]).and_then(|load| match load {
+                0 => cgroup.totals.runnable_load(interval.duration_ns),
+                load => Some(Tasks(load as f64 / LOAD_UNIT)),
             });
             interval.cgroups.push(cgroup);
         }
@@ -238,11 +239,6 @@ impl Packer {
     pub(super) fn forget(&mut self, n: u64) {
         self.labels.forget(n);
     }
-}
-
-/// The runnable load by its definition in docs/measures.md.
-fn computed_load(cgroup: &Cgroup, duration: Nanos) -> f64 {
-    cgroup.totals.cpu_ns.saturating_add(cgroup.totals.runq_wait_ns.unwrap_or_default()).cores(duration).0
 }
 
 /// A figure in one byte, within an eighth: enough for a line of a sparkline.
