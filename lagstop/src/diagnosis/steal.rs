@@ -84,8 +84,8 @@ fn severity(stolen: f64, thresholds: &Thresholds) -> Severity {
 /// Share of the time of all CPUs that a hypervisor took. `None` if the kernel does not report it.
 pub(super) fn stolen(observations: &Observations) -> Option<f64> {
     let steal = observations.host.as_ref()?.times.steal_ns?.0 as f64;
-    // Switches are told apart by the clock, so that what was stolen is in the time of tasks or of idle; where it is not, that
-    // time is shorter.
+    // Unlike `Host::steal`: switches are told apart by the clock, so that what was stolen is in the time of tasks or of idle;
+    // where it is not, that time is shorter.
     let all = observations.span.duration_ns.0 as f64 * observations.cpus() as f64;
     Some(steal / observations.whole().capacity_ns.max(all).max(1.0))
 }

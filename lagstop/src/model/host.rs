@@ -166,6 +166,11 @@ impl Host {
         ratio(self.times.busy_ns.0 as f64, self.capacity().0 as f64)
     }
 
+    /// Share of the time of all CPUs that a hypervisor took: steal is summed over CPUs, like the capacity.
+    pub fn steal(&self) -> Option<f64> {
+        Some(ratio(self.times.steal_ns?.0 as f64, self.capacity().0 as f64))
+    }
+
     /// Share of the time of all CPUs that went into the tasks' own work. From switch to switch, the time that is not idle
     /// holds exactly the swap cost that is charged to the task before its work, and the pick cost after it.
     pub fn effective_utilisation(&self) -> Option<f64> {

@@ -210,7 +210,7 @@ fn heading(session: &Session, frame: &Frame) -> String {
         Quantity::Rate(interval.per_second(host.task_switches())),
         share(Some(host.cpu_utilisation())),
         share(host.effective_utilisation()),
-        share(host.times.steal_ns.map(|steal| steal.cores(host.capacity()).0)),
+        share(host.steal()),
     ));
     text.push_str(&lost(interval));
     if let Some(told) = &frame.told {

@@ -147,8 +147,7 @@ fn items(interval: &Interval) -> [Vec<Item>; 3] {
     let totals = &host.totals;
     let per_duration = |time: Nanos| time.cores(interval.duration_ns).0;
     let rate = |count| Quantity::Rate(interval.per_second(count));
-    // Steal is summed over CPUs, like the capacity it is a share of.
-    let steal = host.times.steal_ns.map(|steal| Quantity::Share(steal.cores(host.capacity()).0));
+    let steal = host.steal().map(Quantity::Share);
     let pressure = host.pressure.map(|pressure| Quantity::Share(per_duration(pressure.some_ns)));
     [
         vec![
