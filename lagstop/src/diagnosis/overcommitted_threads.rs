@@ -12,13 +12,13 @@ use super::{
     single,
 };
 use crate::{
-    model::{CgroupId, Measure, Nanos},
+    model::{CgroupId, Derived, Measure, Nanos},
     units::{self, MOSTLY},
 };
 
 figures! {
     threads: Count, "threads" = "Σ tasks seen running in an interval / intervals in which any was", COUNTED;
-    runnable: Tasks, "runnable threads" = "(cpu_ns + runq_wait_ns) / duration_ns", COUNTED;
+    runnable: Tasks, "runnable threads" = Derived::RUNNABLE_LOAD.formula, COUNTED;
     throttled = THROTTLED, COUNTED;
     quota: Cores, "quota" = "quota_ns per second", COUNTED;
     overcommit: Factor, "runnable threads per CPU it gets" = "runnable / active", "thesis on oversubscribed thread pools (004)";
