@@ -10,8 +10,8 @@ mod words;
 pub use cpu_list::NoCpu;
 pub(crate) use cpu_list::{cpus_given, parse_cpus, show_cpus};
 pub(crate) use moment::KernelTime;
-pub(crate) use quantities::ratio;
 pub use quantities::{Cores, KERNEL_LOAD, Nanos, Tasks};
+pub(crate) use quantities::{ratio, six_figures};
 pub use unit::{Unit, Value};
 pub(crate) use words::{MOSTLY, if_measured};
 pub use words::{

@@ -11,7 +11,7 @@ use super::{
     series::{Amount, Series},
     side::Ways,
 };
-use crate::units::Unit;
+use crate::units::{Unit, six_figures};
 
 /// One metric before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -115,11 +115,6 @@ impl Change {
             (false, false) => ChangeVerdict::Less,
         }
     }
-}
-
-/// Rounds to six significant figures: more than any source has, and the same on every machine.
-fn six_figures(value: f64) -> f64 {
-    format!("{value:.5e}").parse().unwrap_or(value)
 }
 
 /// Compares subjects of two recordings.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
-use super::{Nanos, words};
+use super::{Nanos, six_figures, words};
 
 /// A number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,12 +74,12 @@ impl From<f64> for Value {
     }
 }
 
-/// Six significant figures: more than any source has, and the same on every machine.
+/// To six significant figures.
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
             Self::Whole(value) => serializer.serialize_u64(value),
-            Self::Real(value) => serializer.serialize_f64(format!("{value:.5e}").parse().unwrap_or(value)),
+            Self::Real(value) => serializer.serialize_f64(six_figures(value)),
         }
     }
 }
