@@ -1,5 +1,6 @@
 //! Outcome of a trial.
 
+use lagstop_ebpf::bucket_low;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -125,9 +126,8 @@ impl TriedFigure {
     }
 }
 
-/// How many times as long the waits of a bucket are as those of the one before, at most: four share a power of two
-/// (lagstop-ebpf/src/buckets.rs).
-const BUCKET: f64 = 1.25;
+/// How many times as long the waits of a bucket are as those of the one before, at most: of the first two of a power of two.
+const BUCKET: f64 = bucket_low(5) as f64 / bucket_low(4) as f64;
 
 /// A metric that is predicted as well, or that is only tried, by its name and label.
 #[derive(Clone, Copy)]
