@@ -155,7 +155,7 @@ fn answer(measured: &Calibration) -> String {
          * By how much: the measured change was inside of the predicted interval for {} of {} predictions ({}; 95 % interval over loads: {}); at least 80 % is the aim. Always predicting no change, as wide, would \
          hold {} ({} of light: tasks waiting).\n\
          * `weight`, the only policy that `diagnose` predicts: {} of {} inside ({}); its light: tasks waiting only {} of {} ({}).\n\
-         * {} figures have no prediction; the reasons are below. {} of these were withheld afterwards, as their intervals are wider than 100 points; with them {} of {} are inside.",
+         * {} metrics have no prediction; the reasons are below. {} of these were withheld afterwards, as their intervals are wider than 100 points; with them {} of {} are inside.",
         pairs.some,
         pairs.all,
         best.some,
@@ -253,7 +253,7 @@ pub(super) fn summary(Calibration { setup, cases, .. }: &Calibration) -> String 
         .collect();
     let policies: BTreeMap<&str, ()> = cases.iter().map(|case| (case.policy.name(), ())).collect();
     tallies(&mut text, "", &measured, ["all"], |_, _| "all");
-    tallies(&mut text, "figure", &measured, ForecastFigure::ALL.map(ForecastFigure::label), |_, figure| {
+    tallies(&mut text, "metric", &measured, ForecastFigure::ALL.map(ForecastFigure::label), |_, figure| {
         label(&figure.name)
     });
     tallies(&mut text, "kind of load", &measured, Class::ALL.map(Class::name), |case, _| case.class.name());
@@ -331,7 +331,7 @@ fn exceptions(text: &mut String, cases: &[Case]) {
             Outcome::Measured(measured) => {
                 for figure in measured.figures.iter().filter(|figure| figure.predicted.change.is_none()) {
                     let why = figure.predicted.why_not.as_deref().unwrap_or("the trial does not say why");
-                    add("Figure not predicted", why);
+                    add("Metric not predicted", why);
                 }
                 if let Some(why) = &measured.ended {
                     add("Ended early", why);
@@ -389,13 +389,13 @@ fn misses(Calibration { cases, .. }: &Calibration) -> String {
         }
     }
     let mut text = "### Each prediction that did not hold\n\n".to_owned();
-    table(&mut text, &["figure", "load, policy", "predicted", "measured", "oracle"], rows);
+    table(&mut text, &["metric", "load, policy", "predicted", "measured", "oracle"], rows);
     text.trim_end().to_owned()
 }
 
 /// A figure's name, for people.
 fn label(name: &str) -> &'static str {
-    ForecastFigure::by_name(name).map_or("another figure", ForecastFigure::label)
+    ForecastFigure::by_name(name).map_or("another metric", ForecastFigure::label)
 }
 
 fn capital(text: &str) -> String {

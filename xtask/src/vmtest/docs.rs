@@ -21,9 +21,9 @@ kernel are run: they put a known load into cgroups and compare lagstop's figures
 makes this page ([development.md](development.md#kernels-in-vms)). Virtual machines without KVM show what is counted, not how
 long it takes: costs are compared on real machines only.
 
-A cell names the way in which lagstop takes the measure there; [measures.md](measures.md#ways-to-measure) tells what each way
+A cell names the method by which lagstop takes the measure there; [measures.md](measures.md#methods) says what each method
 does not see, and `lagstop check` which ones your host has, and why not a better one. Without a remark, every live test that
-compares the measure with the truth has passed there, and every other way that the kernel has to take it was tried as well.
+compares the measure with the truth has passed there, and every other method that the kernel offers for it was tried as well.
 
 ";
 
