@@ -1,4 +1,4 @@
-//! Why overhead is higher when the host is busy: more switches, or dearer ones.
+//! Why overhead is higher when the host is busy: more switches, or more expensive ones.
 //!
 //! What switches cost is rate × mean cost ("multiplicatively", CFS-LAGS paper, arXiv 2508.15703, abstract), so its growth
 //! is the product of theirs: `ln(O₁/O₀) = ln(r₁/r₀) + ln(c₁/c₀)`. The additive logarithmic mean Divisia index (B. W. Ang,
@@ -14,7 +14,7 @@ pub struct Growth {
     pub factor: f64,
     /// `r₁/r₀`: how many times as many switches.
     pub rate_factor: f64,
-    /// `c₁/c₀`: how many times as dear each.
+    /// `c₁/c₀`: how many times as expensive each is.
     pub cost_factor: f64,
     /// Share of CPU time that the change of rate added.
     pub by_rate: f64,

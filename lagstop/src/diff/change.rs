@@ -92,7 +92,7 @@ impl ChangeVerdict {
 
 impl Change {
     /// Is 0 outside of the interval?
-    pub(super) fn excludes_nothing(&self) -> bool {
+    pub(super) fn excludes_zero(&self) -> bool {
         self.low.zip(self.high).is_some_and(|(low, high)| low > 0.0 || high < 0.0)
     }
 

@@ -19,7 +19,7 @@ pub(super) fn judge<'a>(changes: impl Iterator<Item = &'a mut Change>, confidenc
     let largest = largest(all.iter().filter_map(|change| change.p).collect(), all.len(), confidence);
     for change in all {
         let Some(p) = change.p else { continue };
-        let is_significant = largest.is_some_and(|largest| p <= largest) && change.excludes_nothing();
+        let is_significant = largest.is_some_and(|largest| p <= largest) && change.excludes_zero();
         change.verdict = if is_significant { change.direction() } else { ChangeVerdict::NoSignificantChange };
     }
 }

@@ -175,7 +175,7 @@ fn chance_is_taken_for_a_change_as_seldom_as_is_said() {
         let (mut single, mut any, mut too_few) = (0, 0, 0);
         for comparison in pairs(memory, intervals, Load::default().wait_ns, count) {
             for name in ["mean_switch_cost", "mean_wait", "switch_rate"] {
-                single += u64::from(of(&comparison.host, name).excludes_nothing());
+                single += u64::from(of(&comparison.host, name).excludes_zero());
                 too_few += u64::from(of(&comparison.host, name).verdict == ChangeVerdict::NotEnoughIntervals);
             }
             any += u64::from(comparison.host.iter().any(|change| change.verdict.is_significant()));

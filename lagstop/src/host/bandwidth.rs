@@ -1,6 +1,6 @@
 //! CPU bandwidth control: who has a quota, and who used it up.
 //!
-//! Reading a file of every cgroup each second is what makes other tools dear on dense hosts. Only a cgroup with a quota
+//! Reading a file of every cgroup each second is what makes other tools expensive on dense hosts. Only a cgroup with a quota
 //! can be throttled, so only theirs is read each time; the others are asked every now and then whether they have one. Whether
 //! it ran itself says nothing: a quota is used up by those inside of it, too.
 

@@ -1,8 +1,8 @@
 //! What each level of the cgroup tree is entitled to, and the CPUs that cgroups may run on.
 //!
-//! Both rarely change, and reading four files of every cgroup each second would be dear. A cgroup is read at first sight, with all
-//! that are above it, and then each of them in its turn. One that many others are below of is read once for all, so that these
-//! agree on it.
+//! Both rarely change, and reading four files of every cgroup each second would be expensive. A cgroup is read at first sight,
+//! with all that are above it, and then each of them in its turn. One that many others are below of is read once for all, so
+//! that these agree on it.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -19,7 +19,7 @@ const OTHER: &str = "other";
 pub struct MetricsSettings {
     /// Is this one wanted? The others are summed.
     pub is_wanted: Box<dyn Fn(&Cgroup) -> bool + Send>,
-    /// So many of them at most: the dearest.
+    /// At most this many of them: those that cost most.
     pub top: usize,
     /// For how long one is still told that does not run any more.
     pub expiry: Nanos,

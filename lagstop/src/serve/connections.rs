@@ -25,7 +25,7 @@ use super::{
     pace::Pace,
     pages::{Site, Visitor},
     peer::Peer,
-    security::{Doors, Security},
+    security::{Access, Security},
     stall::Stalls,
 };
 
@@ -96,8 +96,8 @@ pub(super) async fn run(
             Some(_) = connections.join_next() => continue,
             _ = looks.tick() => {
                 if by_age.has_followers() {
-                    // They came through doors that may be closed now.
-                    by_age.end_followers(Some(&security.doors()));
+                    // What let them in may have changed since.
+                    by_age.end_followers(Some(&security.access()));
                 }
                 continue;
             }
@@ -112,15 +112,15 @@ pub(super) async fn run(
         }
         let visit = Visit {
             peer: address.ip().into(),
-            doors: security.doors(),
+            access: security.access(),
             site: Arc::clone(&site),
             handshakes: Arc::clone(&handshakes),
             follows: Arc::default(),
             limits,
         };
-        let (peer, doors, follows) = (visit.peer, Arc::clone(&visit.doors), Arc::clone(&visit.follows));
+        let (peer, access, follows) = (visit.peer, Arc::clone(&visit.access), Arc::clone(&visit.follows));
         let connection = connections.spawn(visit.stay(stream));
-        by_age.push(Guest { peer, doors, follows, connection });
+        by_age.push(Guest { peer, access, follows, connection });
     }
     drop(listener);
     by_age.end_followers(None);
@@ -132,7 +132,7 @@ pub(super) async fn run(
 struct Guest {
     peer: Peer,
     /// What it had to pass.
-    doors: Arc<Doors>,
+    access: Arc<Access>,
     /// Whether it follows the intervals.
     follows: Arc<AtomicBool>,
     connection: AbortHandle,
@@ -168,9 +168,9 @@ impl ByAge {
         self.0.iter().any(Guest::follows)
     }
 
-    /// Ends those that follow and did not come through these doors.
-    fn end_followers(&mut self, now: Option<&Arc<Doors>>) {
-        let is_old = |guest: &&Guest| guest.follows() && now.is_none_or(|now| !Arc::ptr_eq(&guest.doors, now));
+    /// Ends those that follow and were let in by other rules than these.
+    fn end_followers(&mut self, now: Option<&Arc<Access>>) {
+        let is_old = |guest: &&Guest| guest.follows() && now.is_none_or(|now| !Arc::ptr_eq(&guest.access, now));
         self.0.iter().filter(is_old).for_each(|guest| guest.connection.abort());
     }
 
@@ -193,7 +193,7 @@ impl ByAge {
 /// A connection and what it gets.
 struct Visit {
     peer: Peer,
-    doors: Arc<Doors>,
+    access: Arc<Access>,
     site: Arc<Site>,
     handshakes: Arc<Pace>,
     follows: Arc<AtomicBool>,
@@ -216,12 +216,12 @@ impl Visit {
         let is_local = stream.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
         let visitor = Visitor {
             peer: self.peer,
-            passwords: self.doors.passwords.clone(),
-            may_be_rebound: is_local && self.doors.are_open(),
+            passwords: self.access.passwords.clone(),
+            may_be_rebound: is_local && self.access.is_open(),
             follows: Arc::clone(&self.follows),
         };
         let stream = Stalls::new(stream, self.limits.stall);
-        let Some(tls) = &self.doors.tls else {
+        let Some(tls) = &self.access.tls else {
             return self.answer(TokioIo::new(stream), &visitor).await;
         };
         // Waits until the client has sent something: a silent one must not take a turn.
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     fn guest(peer: Peer, follows: bool, connection: AbortHandle) -> Guest {
-        Guest { peer, doors: Arc::default(), follows: Arc::new(follows.into()), connection }
+        Guest { peer, access: Arc::default(), follows: Arc::new(follows.into()), connection }
     }
 
     #[tokio::test]
@@ -280,17 +280,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_follows_through_doors_that_are_closed_is_shown_out() {
+    async fn who_follows_by_rules_that_have_changed_is_shown_out() {
         let (mut connections, mut by_age) = (JoinSet::new(), ByAge::default());
         let peer: Peer = IpAddr::from([10, 0, 0, 1]).into();
         for follows in [true, true, false] {
             by_age.push(guest(peer, follows, connections.spawn(std::future::pending::<()>())));
         }
-        let doors = Arc::clone(&by_age.0[0].doors);
-        by_age.end_followers(Some(&doors));
+        let access = Arc::clone(&by_age.0[0].access);
+        by_age.end_followers(Some(&access));
         assert!(connections.join_next().await.unwrap().unwrap_err().is_cancelled());
         by_age.forget_who_has_gone();
-        assert_eq!(by_age.0.len(), 2, "who came through these doors, and who leaves soon anyway");
+        assert_eq!(by_age.0.len(), 2, "who was let in by these rules, and who leaves soon anyway");
         by_age.end_followers(None);
         assert!(connections.join_next().await.unwrap().unwrap_err().is_cancelled());
         by_age.forget_who_has_gone();

@@ -28,7 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Who is let in. Certificates are renewed by others while lagstop runs: changed files are read again.
 pub struct Security {
     file: Option<PathBuf>,
-    doors: Arc<Doors>,
+    access: Arc<Access>,
     /// The files that it comes from, as they were.
     stamps: Stamps,
     looked: Instant,
@@ -121,21 +121,21 @@ impl fmt::Display for Protection {
 
 impl fmt::Debug for Security {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Security").field("file", &self.file).field("doors", &self.doors).finish_non_exhaustive()
+        f.debug_struct("Security").field("file", &self.file).field("access", &self.access).finish_non_exhaustive()
     }
 }
 
 /// What a connection has to pass.
 #[derive(Debug, Default)]
-pub(super) struct Doors {
+pub(super) struct Access {
     pub(super) tls: Option<Tls>,
     protection: Protection,
     pub(super) passwords: Option<Arc<Passwords>>,
 }
 
-impl Doors {
+impl Access {
     /// Is every request let in, whatever name it has for this server?
-    pub(super) fn are_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.tls.is_none() && self.passwords.is_none()
     }
 }
@@ -161,7 +161,7 @@ type Stamp = Option<(u64, u64, i64, i64, u64)>;
 impl Security {
     /// Everybody is let in.
     pub fn none() -> Self {
-        Self { file: None, doors: Arc::default(), stamps: Vec::new(), looked: Instant::now(), tell: Box::new(|_| {}) }
+        Self { file: None, access: Arc::default(), stamps: Vec::new(), looked: Instant::now(), tell: Box::new(|_| {}) }
     }
 
     /// As `file` says, also once that has changed. Where it is wrong then, or asks less of clients than it did, who is let in
@@ -170,10 +170,10 @@ impl Security {
     /// # Errors
     /// When the file, or one that it names, cannot be read or is wrong.
     pub fn read(file: &Path, tell: impl Fn(&Reloaded) + Send + 'static) -> Result<Self, WebConfigError> {
-        let (stamps, doors) = open(file, None);
+        let (stamps, access) = open(file, None);
         Ok(Self {
             file: Some(file.to_owned()),
-            doors: doors?.into(),
+            access: access?.into(),
             stamps,
             looked: Instant::now(),
             tell: Box::new(tell),
@@ -182,7 +182,7 @@ impl Security {
 
     /// Is it HTTPS that is spoken?
     pub fn is_encrypted(&self) -> bool {
-        self.doors.tls.is_some()
+        self.access.tls.is_some()
     }
 
     /// The capabilities that reading its files again takes, where only their owner may.
@@ -195,35 +195,35 @@ impl Security {
 
     /// May whoever reaches it read everything?
     pub fn is_open(&self) -> bool {
-        self.doors.passwords.is_none() && self.doors.protection.certificates < Certificates::Required
+        self.access.passwords.is_none() && self.access.protection.certificates < Certificates::Required
     }
 
     /// What a connection has to pass now.
-    pub(super) fn doors(&mut self) -> Arc<Doors> {
+    pub(super) fn access(&mut self) -> Arc<Access> {
         if let Some(file) = self.file.as_deref().filter(|_| self.looked.elapsed() >= LOOK_EVERY) {
             self.looked = Instant::now();
             let now: Stamps = self.stamps.iter().map(|(path, _)| (path.clone(), stamp(path))).collect();
             if now != self.stamps {
                 // It may be half written, or name what comes later: the next look is when any of it changes again.
-                let (stamps, doors) = open(file, self.doors.passwords.as_ref());
+                let (stamps, access) = open(file, self.access.passwords.as_ref());
                 self.stamps = stamps;
-                let told = match doors.and_then(|doors| self.not_lowered(doors, file)) {
-                    Ok(doors) => {
-                        self.doors = doors.into();
-                        Reloaded::Taken(format!("{} was reloaded: {}", file.display(), self.doors.protection))
+                let told = match access.and_then(|access| self.not_lowered(access, file)) {
+                    Ok(access) => {
+                        self.access = access.into();
+                        Reloaded::Taken(format!("{} was reloaded: {}", file.display(), self.access.protection))
                     }
                     Err(error) => Reloaded::Refused(error),
                 };
                 (self.tell)(&told);
             }
         }
-        Arc::clone(&self.doors)
+        Arc::clone(&self.access)
     }
 
-    /// Doors that ask for no less than those there are.
-    fn not_lowered(&self, doors: Doors, file: &Path) -> Result<Doors, WebConfigError> {
-        match self.doors.protection.lost_in(doors.protection) {
-            None => Ok(doors),
+    /// `access`, if it asks for no less than the present one.
+    fn not_lowered(&self, access: Access, file: &Path) -> Result<Access, WebConfigError> {
+        match self.access.protection.lost_in(access.protection) {
+            None => Ok(access),
             Some(what) => Err(WebConfigError::wrong(file, Mistake::Lowered(what))),
         }
     }
@@ -234,7 +234,7 @@ type Stamps = Vec<(PathBuf, Stamp)>;
 
 /// Reads the file and those that it names. `before` are the passwords so far. Also returns all files as they were before it read
 /// them, even if one of them is wrong.
-fn open(file: &Path, before: Option<&Arc<Passwords>>) -> (Stamps, Result<Doors, WebConfigError>) {
+fn open(file: &Path, before: Option<&Arc<Passwords>>) -> (Stamps, Result<Access, WebConfigError>) {
     let stamped = |path: &Path| (path.to_owned(), stamp(path));
     let mut stamps = vec![stamped(file)];
     let config = match WebConfig::read(file) {
@@ -245,10 +245,10 @@ fn open(file: &Path, before: Option<&Arc<Passwords>>) -> (Stamps, Result<Doors, 
         let named = [Some(tls.cert_file.as_path()), Some(tls.key_file.as_path()), tls.clients.authorities()];
         stamps.extend(named.into_iter().flatten().map(stamped));
     }
-    (stamps, doors(config, file, before))
+    (stamps, access(config, file, before))
 }
 
-fn doors(config: WebConfig, file: &Path, before: Option<&Arc<Passwords>>) -> Result<Doors, WebConfigError> {
+fn access(config: WebConfig, file: &Path, before: Option<&Arc<Passwords>>) -> Result<Access, WebConfigError> {
     let protection = Protection::of(&config);
     let WebConfig { tls, users } = config;
     let passwords = match before {
@@ -256,7 +256,7 @@ fn doors(config: WebConfig, file: &Path, before: Option<&Arc<Passwords>>) -> Res
         Some(before) => Some(before.renewed(users)),
         None => Some(Arc::new(Passwords::new(users).map_err(|error| WebConfigError::wrong(file, error))?)),
     };
-    Ok(Doors { tls: tls.as_ref().map(server).transpose()?, protection, passwords })
+    Ok(Access { tls: tls.as_ref().map(server).transpose()?, protection, passwords })
 }
 
 fn stamp(path: &Path) -> Stamp {

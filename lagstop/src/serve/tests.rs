@@ -541,8 +541,8 @@ fn a_change_that_lowers_protection_is_refused_and_the_old_doors_stay() {
     let mut change = |text: &str| {
         keys.write("web.yml", text);
         thread::sleep(Duration::from_millis(1_100));
-        let doors = security.doors();
-        (told.try_recv().unwrap(), doors.tls.is_some() && doors.passwords.is_some() && !security.is_open())
+        let access = security.access();
+        (told.try_recv().unwrap(), access.tls.is_some() && access.passwords.is_some() && !security.is_open())
     };
     for (text, why) in [
         (String::new(), "the file is empty"),
@@ -575,7 +575,7 @@ fn what_a_refused_configuration_names_is_watched() {
         Security::read(&file, move |reloaded: &Reloaded| tell.send(reloaded.to_string()).unwrap()).unwrap();
     let mut look = || {
         thread::sleep(Duration::from_millis(1_100));
-        drop(security.doors());
+        drop(security.access());
         told.try_recv().ok()
     };
     keys.write("web.yml", &tls("next"));

@@ -279,8 +279,8 @@ mod tests {
     fn hashes_are_checked_and_never_shown() {
         let wrong = refused("basic_auth_users:\n  alice: secret\n");
         assert!(wrong.contains("alice") && wrong.contains("htpasswd") && !wrong.contains("secret"), "{wrong}");
-        let dear = refused(&format!("basic_auth_users:\n  alice: {}\n", HASH.replace("$10$", "$31$")));
-        assert!(dear.contains("cost 31"), "{dear}");
+        let expensive = refused(&format!("basic_auth_users:\n  alice: {}\n", HASH.replace("$10$", "$31$")));
+        assert!(expensive.contains("cost 31"), "{expensive}");
         let with_cost = |cost: u32| {
             let hash = HASH.replace("$10$", &format!("${cost}$"));
             parse(&format!("basic_auth_users:\n  alice: {hash}\n"))

@@ -217,7 +217,7 @@ impl Collector {
         let tcp_is_watched = self.reader.measures(Measure::TcpState);
         self.readings += 1;
         if self.readings.is_multiple_of(LOOK_EVERY) {
-            self.look_around();
+            self.refresh();
         }
 
         let cgroups = self.states(cgroups);
@@ -271,7 +271,7 @@ impl Collector {
     }
 
     /// Does what is needed only now and then.
-    fn look_around(&mut self) {
+    fn refresh(&mut self) {
         self.files.keep(|id| self.last.cgroups.contains_key(&id));
         self.labels.refresh(&mut self.last);
     }

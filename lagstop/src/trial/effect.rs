@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_excludes_nothing_where_chance_is_that_unlikely() {
+    fn an_interval_excludes_zero_where_chance_is_that_unlikely() {
         for blocks in [
             [4.0, 2.0, 4.1, 2.3, 3.9, 1.9, 4.0],
             [4.0, 2.0, 4.1, 8.0, 3.9, 2.0, 4.0],

@@ -442,5 +442,5 @@ fn density() {
             break;
         }
     }
-    assert!(is_slow() || lead == DECISIVE, "switches were dearer among many cgroups in {lead:+} rounds more than not");
+    assert!(is_slow() || lead == DECISIVE, "switches cost more among many cgroups in {lead:+} rounds more than not");
 }

@@ -17,7 +17,7 @@ use super::error::Error;
 use crate::command::not_started;
 
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
-/// lagstop has the kernel time its programs in the first moments, which is dear and not what it costs later.
+/// lagstop has the kernel time its programs in the first moments, which is expensive and not what it costs later.
 const WARM_UP: Duration = Duration::from_secs(3);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -42,7 +42,7 @@ enum Seen {
 impl Looks {
     /// A command that uses two CPUs is not judged before it has run for so long.
     const SOON: Duration = Duration::from_millis(5);
-    /// Looks are no further apart than this, unless they are dear.
+    /// Looks are no further apart than this, unless they are expensive.
     const LATE: Duration = Duration::from_millis(100);
     /// Looks are this many times as far apart as the CPU time that one takes.
     const RESTRAINT: u32 = 500;

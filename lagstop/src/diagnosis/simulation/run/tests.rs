@@ -304,7 +304,7 @@ fn equal_cgroups_gain_nothing() {
     assert_close("all waits", run_free(&trace, &usual(4), &first).wait(), shared.wait(), 0.25);
 }
 
-/// More functions on the same CPUs make queues longer; with a switch that is the dearer the longer the queue (CFS-LAGS paper,
+/// More functions on the same CPUs make queues longer; with a switch that costs more the longer the queue (CFS-LAGS paper,
 /// §3.1), overhead grows faster than their number.
 #[test]
 fn overhead_grows_with_density() {
