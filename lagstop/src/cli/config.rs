@@ -15,7 +15,7 @@ use crate::{
     diagnosis::Thresholds,
     display::plain,
     host::ExcludedCpus,
-    top::{SettingError, TopSettings},
+    top::{TopSettingError, TopSettings},
 };
 
 /// What is wrong with a configuration file.
@@ -105,7 +105,7 @@ pub(super) struct TopConfig {
 /// A setting of the screen that can be wrong.
 pub(super) trait Setting {
     type Value;
-    fn set(value: &Self::Value, settings: &mut TopSettings) -> Result<(), SettingError>;
+    fn set(value: &Self::Value, settings: &mut TopSettings) -> Result<(), TopSettingError>;
 }
 
 /// A value that was checked when it was read, so that an error can name the line of the file.
@@ -113,7 +113,7 @@ pub(super) trait Setting {
 pub(super) struct Checked<S: Setting>(S::Value);
 
 impl<S: Setting> Checked<S> {
-    pub(super) fn apply(&self, settings: &mut TopSettings) -> Result<(), SettingError> {
+    pub(super) fn apply(&self, settings: &mut TopSettings) -> Result<(), TopSettingError> {
         S::set(&self.0, settings)
     }
 }
@@ -134,7 +134,7 @@ macro_rules! settings {
 
         impl Setting for $name {
             type Value = $value;
-            fn set($given: &$value, $settings: &mut TopSettings) -> Result<(), SettingError> {
+            fn set($given: &$value, $settings: &mut TopSettings) -> Result<(), TopSettingError> {
                 $set
             }
         }
@@ -150,7 +150,7 @@ settings! {
 }
 
 impl TopConfig {
-    pub(super) fn apply(&self, settings: &mut TopSettings) -> Result<(), SettingError> {
+    pub(super) fn apply(&self, settings: &mut TopSettings) -> Result<(), TopSettingError> {
         self.view.as_ref().map_or(Ok(()), |view| view.apply(settings))?;
         self.columns.as_ref().map_or(Ok(()), |columns| columns.apply(settings))?;
         self.sort.as_ref().map_or(Ok(()), |sort| sort.apply(settings))?;

@@ -16,7 +16,7 @@ use self::{
     attached::Running,
     progress::RecordProgress,
     ring::{DumpCause, Ring},
-    rotation::{Limit, Rotation, limit},
+    rotation::{Rotation, RotationLimit, limit},
     sink::Sink,
 };
 pub(super) use self::{clocks::Clocks, single::Single};
@@ -77,7 +77,7 @@ pub(super) struct Args {
 
     /// Start a new file after this time or size (1h, 100MB); file names contain the start time
     #[arg(long, value_name = "TIME|SIZE", value_parser = limit, conflicts_with = "ring")]
-    rotate: Option<Limit>,
+    rotate: Option<RotationLimit>,
 
     /// With --rotate or --ring: keep only this many files
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]

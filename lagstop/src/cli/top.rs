@@ -16,7 +16,7 @@ use super::{
 use crate::{
     recording::Reader,
     source::{Begin, Stream, recorded},
-    top::{self, Batch, BatchFormat, SettingError, TopSettings},
+    top::{self, Batch, BatchFormat, TopSettingError, TopSettings},
 };
 
 const EXAMPLES: &str = "\
@@ -140,7 +140,7 @@ struct ScreenArgs {
 }
 
 impl Args {
-    fn settings(&self, config: &Config) -> Result<TopSettings, SettingError> {
+    fn settings(&self, config: &Config) -> Result<TopSettings, TopSettingError> {
         let mut settings = TopSettings::default();
         config.top.apply(&mut settings)?;
         let screen = &self.screen;

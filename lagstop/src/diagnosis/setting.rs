@@ -8,14 +8,14 @@ use crate::model::Nanos;
 
 /// A value that people can set.
 pub(super) trait Setting: Sized {
-    fn parse(text: &str) -> Result<Self, SettingError>;
+    fn parse(text: &str) -> Result<Self, ThresholdSettingError>;
     /// Writes it so that [`Self::parse`] can read it.
     fn write(&self) -> String;
 }
 
 /// What is no such figure.
 #[derive(Clone, Debug, PartialEq, Error)]
-pub enum SettingError {
+pub enum ThresholdSettingError {
     #[error("{text:?} is neither a number such as 0.05 nor a percentage such as 5%")]
     Share {
         text: String,
@@ -31,8 +31,8 @@ pub enum SettingError {
 }
 
 impl Setting for f64 {
-    fn parse(text: &str) -> Result<Self, SettingError> {
-        let wrong = |source| SettingError::Share { text: text.to_owned(), source };
+    fn parse(text: &str) -> Result<Self, ThresholdSettingError> {
+        let wrong = |source| ThresholdSettingError::Share { text: text.to_owned(), source };
         let (number, whole) = match text.trim().strip_suffix('%') {
             Some(percent) => (percent, 100.0),
             None => (text, 1.0),
@@ -47,11 +47,11 @@ impl Setting for f64 {
 }
 
 impl Setting for Nanos {
-    fn parse(text: &str) -> Result<Self, SettingError> {
+    fn parse(text: &str) -> Result<Self, ThresholdSettingError> {
         let time = humantime::parse_duration(text.trim())
-            .map_err(|source| SettingError::Time { text: text.to_owned(), source })?;
+            .map_err(|source| ThresholdSettingError::Time { text: text.to_owned(), source })?;
         let ns = u64::try_from(time.as_nanos());
-        ns.map(Self).map_err(|source| SettingError::TooLong { text: text.to_owned(), source })
+        ns.map(Self).map_err(|source| ThresholdSettingError::TooLong { text: text.to_owned(), source })
     }
 
     fn write(&self) -> String {
@@ -60,8 +60,8 @@ impl Setting for Nanos {
 }
 
 impl Setting for u64 {
-    fn parse(text: &str) -> Result<Self, SettingError> {
-        text.trim().parse().map_err(|source| SettingError::Whole { text: text.to_owned(), source })
+    fn parse(text: &str) -> Result<Self, ThresholdSettingError> {
+        text.trim().parse().map_err(|source| ThresholdSettingError::Whole { text: text.to_owned(), source })
     }
 
     fn write(&self) -> String {
@@ -70,8 +70,8 @@ impl Setting for u64 {
 }
 
 impl Setting for usize {
-    fn parse(text: &str) -> Result<Self, SettingError> {
-        text.trim().parse().map_err(|source| SettingError::Whole { text: text.to_owned(), source })
+    fn parse(text: &str) -> Result<Self, ThresholdSettingError> {
+        text.trim().parse().map_err(|source| ThresholdSettingError::Whole { text: text.to_owned(), source })
     }
 
     fn write(&self) -> String {

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::{
     Severity,
-    setting::{Setting, SettingError},
+    setting::{Setting, ThresholdSettingError},
 };
 use crate::{
     model::{Nanos, place_of},
@@ -266,7 +266,7 @@ pub enum ThresholdError {
     #[error("no threshold is called {name}; there are {}", Thresholds::NAMES.join(", "))]
     Unknown { name: String },
     #[error(transparent)]
-    Setting(#[from] SettingError),
+    Setting(#[from] ThresholdSettingError),
 }
 
 /// A threshold as a finding states it.

@@ -6,7 +6,7 @@ use super::{
     Hierarchy,
     bandwidth::Bandwidth,
     levels::{Levels, Placed},
-    pressure::{Pressure, Pressures},
+    pressure::{PressureTimes, Pressures},
     vcpus::{Ready, VcpuWaits},
 };
 use crate::model::{CgroupId, CgroupLabel, FileCounters, Files, Nanos};
@@ -64,7 +64,7 @@ impl CgroupFiles {
             Some(vcpus) => self.vcpus.of(id, vcpus, waited, &directory),
             None => Ready::default(),
         };
-        let Pressure { some_ns, full_ns } = self.pressures.of(waited.unwrap_or_default(), directory);
+        let PressureTimes { some_ns, full_ns } = self.pressures.of(waited.unwrap_or_default(), directory);
         let counters = FileCounters {
             nr_periods: throttling.map(|it| it.nr_periods),
             nr_throttled: throttling.map(|it| it.nr_throttled),

@@ -70,7 +70,7 @@ impl CgroupMoment {
     /// That of the cgroup in `directory`.
     pub fn read(directory: &Path) -> Self {
         let text = fs::read_to_string(directory.join("cpu.pressure")).unwrap_or_default();
-        let pressure::Pressure { some_ns, full_ns } = pressure::parse(&text);
+        let pressure::PressureTimes { some_ns, full_ns } = pressure::parse(&text);
         Self { pressure_some_ns: some_ns, pressure_full_ns: full_ns }
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Pressures {
 
 /// Time in which some task waited, and in which all did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pressure {
+pub(super) struct PressureTimes {
     pub(super) some_ns: Option<Nanos>,
     pub(super) full_ns: Option<Nanos>,
 }
@@ -45,26 +45,26 @@ impl Pressures {
     }
 
     /// The pressure of a cgroup that has waited so long; `directory` finds where its files are, if that is known.
-    pub(super) fn of(&self, waited: Nanos, directory: impl FnOnce() -> Option<PathBuf>) -> Pressure {
+    pub(super) fn of(&self, waited: Nanos, directory: impl FnOnce() -> Option<PathBuf>) -> PressureTimes {
         if matches!(self.version, Version::V1) || waited < self.least_wait {
-            return Pressure::default();
+            return PressureTimes::default();
         }
         directory().and_then(|directory| read(&directory)).unwrap_or_default()
     }
 }
 
-fn read(directory: &Path) -> Option<Pressure> {
+fn read(directory: &Path) -> Option<PressureTimes> {
     Some(parse(&fs::read_to_string(directory.join("cpu.pressure")).ok()?))
 }
 
 /// `some … total=<µs>` and `full … total=<µs>`, Documentation/accounting/psi.rst. Before Linux 5.13 there is no `full` of CPUs.
-pub(super) fn parse(text: &str) -> Pressure {
+pub(super) fn parse(text: &str) -> PressureTimes {
     let total = |kind: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(kind)?.strip_prefix(' '))?;
         let total: u64 = line.split("total=").nth(1)?.trim().parse().ok()?;
         Some(Nanos(total.saturating_mul(1_000)))
     };
-    Pressure { some_ns: total("some"), full_ns: total("full") }
+    PressureTimes { some_ns: total("some"), full_ns: total("full") }
 }
 
 #[cfg(test)]
@@ -75,11 +75,11 @@ mod tests {
     fn pressure_is_in_microseconds() {
         let text =
             "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n";
-        let expected = Pressure { some_ns: Some(Nanos(1_234_000)), full_ns: Some(Nanos(5_000)) };
+        let expected = PressureTimes { some_ns: Some(Nanos(1_234_000)), full_ns: Some(Nanos(5_000)) };
         assert_eq!(parse(text), expected);
         let before_5_13 = text.lines().next().unwrap();
-        assert_eq!(parse(before_5_13), Pressure { full_ns: None, ..expected });
-        assert_eq!(parse(""), Pressure::default());
+        assert_eq!(parse(before_5_13), PressureTimes { full_ns: None, ..expected });
+        assert_eq!(parse(""), PressureTimes::default());
     }
 
     #[test]

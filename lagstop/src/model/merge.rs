@@ -24,7 +24,7 @@ pub struct Merger {
     /// Intervals merged beside it.
     merged: u64,
     duration: Nanos,
-    ways: [Option<Way>; 2],
+    ways: [Option<MergedWay>; 2],
     host: Option<Host>,
     cgroups: BTreeMap<CgroupId, Merging>,
     cpus: BTreeMap<u32, Cpu>,
@@ -81,7 +81,7 @@ impl Merger {
         for (way, of_next) in self.ways.iter_mut().zip([&interval.switch_cost_way, &interval.pick_function_way]) {
             match way {
                 Some(way) => way.meet(of_next.as_ref()),
-                None => *way = Some(Way { way: of_next.clone(), differ: false }),
+                None => *way = Some(MergedWay { way: of_next.clone(), differ: false }),
             }
         }
         match &mut self.host {
@@ -149,12 +149,12 @@ impl Merger {
 
 /// The way in which something was measured, as long as it is the same.
 #[derive(Clone, Debug, Default)]
-struct Way {
+struct MergedWay {
     way: Option<Arc<str>>,
     differ: bool,
 }
 
-impl Way {
+impl MergedWay {
     fn meet(&mut self, other: Option<&Arc<str>>) {
         if self.way.as_ref() != other {
             *self = Self { way: None, differ: true };

@@ -93,17 +93,17 @@ impl TopSettings {
     ///
     /// # Errors
     /// When there is no such column, or one comes twice, or none at all.
-    pub fn set_columns<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Result<(), SettingError> {
+    pub fn set_columns<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Result<(), TopSettingError> {
         let mut columns = Vec::new();
         for name in names {
             let column = column(name)?;
             if columns.contains(&column) {
-                return Err(SettingError::Twice(name.to_owned()));
+                return Err(TopSettingError::Twice(name.to_owned()));
             }
             columns.push(column);
         }
         if columns.is_empty() {
-            return Err(SettingError::NoColumn);
+            return Err(TopSettingError::NoColumn);
         }
         // The default columns are no choice, even if somebody wrote them down.
         self.adds_columns = columns == Column::DEFAULT;
@@ -115,7 +115,7 @@ impl TopSettings {
     ///
     /// # Errors
     /// When there is no such column.
-    pub fn set_sort(&mut self, name: &str) -> Result<(), SettingError> {
+    pub fn set_sort(&mut self, name: &str) -> Result<(), TopSettingError> {
         let (name, reversed) = name.strip_prefix('-').map_or((name, false), |name| (name, true));
         let by = if name == NAME { By::Name } else { By::Column(column(name)?) };
         self.sort = Sort { by, reversed };
@@ -135,8 +135,8 @@ impl TopSettings {
     ///
     /// # Errors
     /// When it is no regular expression.
-    pub fn set_filter(&mut self, filter: &str) -> Result<(), SettingError> {
-        Filter::parse(filter).map_err(|source| SettingError::Filter { filter: filter.to_owned(), source })?;
+    pub fn set_filter(&mut self, filter: &str) -> Result<(), TopSettingError> {
+        Filter::parse(filter).map_err(|source| TopSettingError::Filter { filter: filter.to_owned(), source })?;
         filter.clone_into(&mut self.filter);
         Ok(())
     }
@@ -145,9 +145,9 @@ impl TopSettings {
     ///
     /// # Errors
     /// When there is no such view.
-    pub fn set_view(&mut self, name: &str) -> Result<(), SettingError> {
+    pub fn set_view(&mut self, name: &str) -> Result<(), TopSettingError> {
         let known = View::ALL.into_iter().find(|view| view.name() == name);
-        self.view = known.ok_or_else(|| SettingError::View(name.to_owned()))?;
+        self.view = known.ok_or_else(|| TopSettingError::View(name.to_owned()))?;
         Ok(())
     }
 
@@ -160,8 +160,8 @@ impl TopSettings {
     ///
     /// # Errors
     /// When there is no such theme.
-    pub fn set_theme(&mut self, name: &str) -> Result<(), SettingError> {
-        self.palette = Palette::by_name(name).ok_or_else(|| SettingError::Theme(name.to_owned()))?;
+    pub fn set_theme(&mut self, name: &str) -> Result<(), TopSettingError> {
+        self.palette = Palette::by_name(name).ok_or_else(|| TopSettingError::Theme(name.to_owned()))?;
         Ok(())
     }
 
@@ -186,13 +186,13 @@ impl TopSettings {
     }
 }
 
-fn column(name: &str) -> Result<Column, SettingError> {
-    Column::by_key(name).ok_or_else(|| SettingError::Column(name.to_owned()))
+fn column(name: &str) -> Result<Column, TopSettingError> {
+    Column::by_key(name).ok_or_else(|| TopSettingError::Column(name.to_owned()))
 }
 
 /// Why something cannot be chosen.
 #[derive(Debug, Error)]
-pub enum SettingError {
+pub enum TopSettingError {
     #[error("unknown column {0}; known columns: {known}", known = Column::all().map(Column::key).collect::<Vec<_>>().join(", "))]
     Column(String),
     #[error("the column {0} is named twice")]

@@ -13,13 +13,13 @@ use crate::{
 
 /// When a file is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limit {
+pub(super) enum RotationLimit {
     Time(Duration),
     Bytes(u64),
 }
 
 /// A time such as `1h`, or a size such as `100MB`.
-pub(super) fn limit(text: &str) -> Result<Limit, String> {
+pub(super) fn limit(text: &str) -> Result<RotationLimit, String> {
     const UNITS: [(&str, u64); 8] = [
         ("KiB", 1 << 10),
         ("MiB", 1 << 20),
@@ -36,17 +36,17 @@ pub(super) fn limit(text: &str) -> Result<Limit, String> {
                 u64::from_str(number.trim()).map_err(|error| format!("{error}; write a size such as 100MB"))?;
             return match number.checked_mul(bytes) {
                 None | Some(0) => Err("the size must be above 0 and below 2^64 bytes".to_owned()),
-                Some(bytes) => Ok(Limit::Bytes(bytes)),
+                Some(bytes) => Ok(RotationLimit::Bytes(bytes)),
             };
         }
     }
-    positive(text).map(Limit::Time).map_err(|error| format!("{error}, or a size such as 100MB"))
+    positive(text).map(RotationLimit::Time).map_err(|error| format!("{error}, or a size such as 100MB"))
 }
 
 /// Writes each file as a recording of its own.
 pub(super) struct Rotation {
     files: Files,
-    limit: Limit,
+    limit: RotationLimit,
     compress: bool,
     session: Session,
     open: Option<Open>,
@@ -62,7 +62,7 @@ struct Open {
 }
 
 impl Rotation {
-    pub(super) fn new(base: &Path, limit: Limit, keep: Option<usize>, compress: bool) -> Result<Self, Failure> {
+    pub(super) fn new(base: &Path, limit: RotationLimit, keep: Option<usize>, compress: bool) -> Result<Self, Failure> {
         Ok(Self { files: Files::new(base, keep)?, limit, compress, session: Session::default(), open: None })
     }
 
@@ -88,8 +88,8 @@ impl Rotation {
             open.writer.write(&Line::Gap(Gap { start_ns: gap.start_ns.saturating_sub(open.start), ..gap }))?;
         }
         let is_full = match self.limit {
-            Limit::Time(time) => u128::from(end.0) >= time.as_nanos(),
-            Limit::Bytes(bytes) => open.writer.written() >= bytes,
+            RotationLimit::Time(time) => u128::from(end.0) >= time.as_nanos(),
+            RotationLimit::Bytes(bytes) => open.writer.written() >= bytes,
         };
         self.open = Some(open);
         if is_full { Ok(self.end("rotated")?) } else { Ok(()) }
@@ -119,9 +119,9 @@ mod tests {
 
     #[test]
     fn limits_are_times_or_sizes() {
-        assert_eq!(limit("1h"), Ok(Limit::Time(Duration::from_secs(3_600))));
-        assert_eq!(limit("100MB"), Ok(Limit::Bytes(100_000_000)));
-        assert_eq!(limit("64 MiB"), Ok(Limit::Bytes(64 << 20)));
+        assert_eq!(limit("1h"), Ok(RotationLimit::Time(Duration::from_secs(3_600))));
+        assert_eq!(limit("100MB"), Ok(RotationLimit::Bytes(100_000_000)));
+        assert_eq!(limit("64 MiB"), Ok(RotationLimit::Bytes(64 << 20)));
         for text in ["0s", "0MB", "MB", "-1MB", "99999999999TB", "soon", ""] {
             assert!(limit(text).is_err(), "{text}");
         }
@@ -133,7 +133,7 @@ mod tests {
         let base = home.path().join("host.jsonl.zst");
         let other = home.path().join("host.notes.jsonl.zst");
         std::fs::write(&other, "mine").unwrap();
-        let limit = Limit::Time(Duration::from_secs(2));
+        let limit = RotationLimit::Time(Duration::from_secs(2));
         let mut rotation = Rotation::new(&base, limit, Some(2), true).unwrap();
         rotation.begin(&Session::default()).unwrap();
         for seq in 0..9 {
