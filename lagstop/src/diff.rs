@@ -29,7 +29,6 @@ use serde::Serialize;
 
 use crate::random::Random;
 
-/// How to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DiffSettings {
     /// How sure an interval is to hold the true change: above 0, below 1.

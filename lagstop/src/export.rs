@@ -34,7 +34,6 @@ trait Sink {
     /// Takes the next row. All have the same columns.
     fn row(&mut self, cells: &[Cell]) -> Result<(), ExportError>;
 
-    /// Ends the table.
     fn finish(self: Box<Self>) -> Result<(), ExportError>;
 }
 

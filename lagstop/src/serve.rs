@@ -69,10 +69,8 @@ pub struct Offered {
     pub page: Option<Arc<Watcher>>,
 }
 
-/// How to serve.
 #[derive(Clone, Copy, Debug)]
 pub struct ServeOptions {
-    /// What connections may take.
     pub limits: ConnectionLimits,
     /// How old a snapshot may be for the server to call itself ready.
     pub fresh_for: Duration,
@@ -131,7 +129,6 @@ impl Server {
         Ok(Self { address, stop: Some(stop), ended, thread: Some(thread) })
     }
 
-    /// Where it listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }

@@ -53,7 +53,6 @@ pub struct Stop(blocking::Sender<Order>);
 pub enum Order {
     /// End the interval now, and begin the next one.
     Read,
-    /// End.
     Stop,
 }
 

@@ -9,9 +9,7 @@ use super::{BenchSettings, BenchWorkload, FunctionDemand, RequestTrace, Speed};
 /// What a function is told to do, as a line of JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Which one it is.
     pub function: u32,
-    /// How requests come.
     pub workload: BenchWorkload,
     /// Requests a second, in open loops.
     pub rate: Option<f64>,

@@ -32,13 +32,11 @@ impl Latencies {
         self.0.saturating_record((latency.0 / 1_000).max(1));
     }
 
-    /// Adds all of another.
     pub fn merge(&mut self, other: &Self) {
         // Both have the same bounds.
         let _ = self.0.add(&other.0);
     }
 
-    /// How many there are.
     pub fn count(&self) -> u64 {
         self.0.len()
     }

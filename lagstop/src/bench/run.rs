@@ -32,11 +32,7 @@ use crate::{
 pub enum BenchError {
     /// Cgroups cannot be made.
     #[error("cannot create the cgroup {path}: {}. Run as root, with writable cgroups", plain(source))]
-    Cgroup {
-        path: String,
-        /// What the system said.
-        source: io::Error,
-    },
+    Cgroup { path: String, source: io::Error },
     /// There is one of that name.
     #[error("{0} already exists and was not left by a benchmark. Choose another name with --base")]
     Taken(String),
@@ -57,7 +53,6 @@ pub enum BenchError {
         function: u32,
         /// What it did not do.
         what: &'static str,
-        /// What the system said.
         source: io::Error,
     },
     /// The host cannot be measured.

@@ -42,10 +42,8 @@ impl BenchWorkload {
     }
 }
 
-/// How to run it.
 #[derive(Clone, Debug)]
 pub struct BenchSettings {
-    /// How requests arrive.
     pub workload: BenchWorkload,
     /// Functions per CPU, one run each.
     pub densities: Vec<u32>,

@@ -17,7 +17,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds another function's.
     pub fn merge(&mut self, other: &Self) {
         self.offered += other.offered;
         self.in_time += other.in_time;

@@ -22,23 +22,14 @@ use crate::{
 #[derive(Debug, Error)]
 pub enum ConfigError {
     #[error("cannot read the configuration {}: {}. Check the path and its permissions", path.display(), plain(source))]
-    Read {
-        /// The file.
-        path: PathBuf,
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     #[error(
         "{}{}: {}. docs/config.md lists all keys",
         path.display(),
         line.map(|line| format!(", line {line}")).unwrap_or_default(),
         source.message().trim_end_matches('.')
     )]
-    Toml {
-        /// The file.
-        path: PathBuf,
-        line: Option<usize>,
-        source: Box<toml::de::Error>,
-    },
+    Toml { path: PathBuf, line: Option<usize>, source: Box<toml::de::Error> },
 }
 
 /// Errors that mean that this user has no such file.
@@ -56,7 +47,6 @@ pub(super) struct Config {
     pub(super) thresholds: ThresholdConfig,
 }
 
-/// How to measure.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(super) struct MeasureConfig {
@@ -86,7 +76,6 @@ impl TryFrom<u32> for MaxCgroups {
     }
 }
 
-/// The screen.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct TopConfig {

@@ -107,7 +107,6 @@ impl MeasureArgs {
         }
     }
 
-    /// What groups tasks.
     pub(super) fn group_by(&self, config: &MeasureConfig) -> Grouping {
         self.group_by.or(config.group_by).unwrap_or(Grouping::Scheduler)
     }

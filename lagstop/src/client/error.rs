@@ -38,27 +38,17 @@ pub enum ConnectionError {
     Token(#[source] InvalidHeaderValue),
     /// A file cannot be read.
     #[error("cannot read {}: {}", path.display(), plain(source))]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// A file has invalid contents.
     #[error("{}: {source}", path.display())]
     Certificate {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         source: CertificateError,
     },
     /// The server is unreachable.
     #[error("cannot reach {url}: {}", why(source, url))]
-    Unreachable {
-        /// The server.
-        url: String,
-        source: Box<ureq::Error>,
-    },
+    Unreachable { url: String, source: Box<ureq::Error> },
 }
 
 /// What is wrong with certificates or keys in a file.

@@ -117,7 +117,6 @@ impl Asked {
         self.stride == 1
     }
 
-    /// Adds the next interval.
     pub(super) fn add(&mut self, interval: &Interval) {
         let turn = self.seen;
         self.seen += 1;

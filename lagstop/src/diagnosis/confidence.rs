@@ -32,7 +32,6 @@ pub enum ConfidenceLevel {
 /// What a finding rests on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Basis {
-    /// Intervals measured.
     pub intervals: u64,
     /// Things counted.
     pub samples: u64,

@@ -8,9 +8,7 @@ use crate::{
 /// The intervals in which something happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct During {
-    /// Their total length.
     pub(super) time: Nanos,
-    /// Their number.
     pub(super) intervals: u64,
     /// When the first began and the last ended, in measured time since the recording began.
     from: Nanos,

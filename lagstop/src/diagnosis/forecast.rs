@@ -90,11 +90,9 @@ pub struct Intervention {
 /// How cgroups become idle by Load Credit and no longer are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking {
-    /// Who is ranked.
     pub ranked: Vec<Arc<str>>,
     /// Who is idle at first.
     pub heavy: Vec<Arc<str>>,
-    /// How often.
     pub every: Nanos,
     /// Heavy from so many times the mean on.
     pub heavy_from: f64,

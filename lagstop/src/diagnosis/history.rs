@@ -18,7 +18,6 @@ pub struct HistoryPiece {
     pub begins: f64,
     /// How long it is, in seconds.
     pub duration: f64,
-    /// The host.
     pub sample: HostSample,
     /// Tasks on each CPU, running and waiting ones, on average: their time, and the time there was, in nanoseconds.
     pub cpus: BTreeMap<u32, (f64, f64)>,
@@ -86,7 +85,6 @@ impl History {
         self.begins = self.moments.last().map_or(0.0, |last| last.begins + last.duration);
     }
 
-    /// Adds the next interval.
     pub(super) fn add(&mut self, interval: &Interval) {
         let mut moment = HistoryPiece::of(interval);
         moment.begins += self.begins;

@@ -98,7 +98,6 @@ impl Observations {
         self.span
     }
 
-    /// Adds the next interval.
     pub fn add(&mut self, interval: &Interval) {
         let start = self.span.duration_ns;
         self.span.intervals += 1;

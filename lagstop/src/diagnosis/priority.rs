@@ -46,7 +46,6 @@ struct Recent {
 /// What going first would mean for a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Role {
-    /// Gain or pay.
     pub kind: RoleKind,
     /// The CPU time that it uses, in cores.
     pub cpu: f64,
@@ -56,7 +55,6 @@ pub struct Role {
     pub wait_per_cpu: f64,
     /// 99th percentile of its run-queue waits.
     pub wait_p99: Nanos,
-    /// Cgroups that would gain.
     pub gaining: u32,
 }
 

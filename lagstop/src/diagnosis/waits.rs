@@ -33,9 +33,7 @@ impl Blamed {
 /// A part of a cgroup's wait, with its cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wait {
-    /// Who waited.
     pub victim: CgroupId,
-    /// What for.
     pub blamed: Blamed,
     /// How long, summed over its tasks.
     pub time: Nanos,

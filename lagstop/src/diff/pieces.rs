@@ -16,7 +16,6 @@ impl Pieces {
         Self { intervals, pieces: intervals.min(Self::MOST) }
     }
 
-    /// How many there are.
     pub(super) const fn len(self) -> usize {
         self.pieces
     }

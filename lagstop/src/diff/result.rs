@@ -12,11 +12,8 @@ use crate::model::{Lost, Nanos, Session};
 /// All that changed from one recording to the other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diff {
-    /// Settings of the comparison.
     pub settings: DiffSettings,
-    /// The first recording.
     pub before: Recorded,
-    /// The second.
     pub after: Recorded,
     /// Caveats of the comparison.
     pub doubts: Vec<String>,

@@ -156,7 +156,6 @@ impl<const N: usize> Series<N> {
         self.add_sums(piece as u32, &amounts.map(Option::unwrap_or_default));
     }
 
-    /// Adds all of `other`.
     pub(super) fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.is_measured.iter_mut().zip(other.is_measured) {
             *mine &= theirs;

@@ -64,7 +64,6 @@ impl DiffSide {
         }
     }
 
-    /// Adds the next interval.
     pub fn add(&mut self, interval: &Interval) {
         let piece = self.pieces.piece_of(self.intervals);
         self.intervals += 1;

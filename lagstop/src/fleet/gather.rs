@@ -41,11 +41,9 @@ pub struct Gathered {
     pub missing: Vec<MissingMetric>,
     /// Queries that the server refused.
     pub refused: Vec<Refused>,
-    /// Warnings from the server.
     pub warnings: Vec<String>,
-    /// Questions.
     pub requests: u64,
-    /// Bytes of its answers.
+    /// Bytes of the server's answers.
     pub bytes: u64,
 }
 
@@ -77,7 +75,6 @@ pub enum GatherError {
         if *is_narrowed { " and --match" } else { "" }
     )]
     Nothing {
-        /// The server.
         url: String,
         /// With conditions.
         is_narrowed: bool,

@@ -104,7 +104,6 @@ impl NodeMetric {
         Self::Restarts,
     ];
 
-    /// Readable name.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Cpus => "CPUs",
@@ -295,7 +294,6 @@ const TEMPLATES: [&str; 4] = [
 impl Share {
     pub(super) const ALL: [Self; 4] = [Self::SwitchCost, Self::Cpu, Self::Waiting, Self::WaitCaused];
 
-    /// Readable name.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::SwitchCost => "switch cost of workloads",

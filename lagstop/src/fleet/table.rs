@@ -21,7 +21,6 @@ pub(super) const MOST_NODES: usize = 50_000;
 pub(super) const MOST_PLACES: usize = 1_000_000;
 
 impl NodeTable {
-    /// Nothing yet.
     pub fn new(window: Window) -> Self {
         Self {
             window,

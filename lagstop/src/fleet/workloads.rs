@@ -112,12 +112,10 @@ impl Workloads {
         self.steps = steps;
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.sums.len()
     }
 
-    /// Are there none?
     pub fn is_empty(&self) -> bool {
         self.sums.is_empty()
     }

@@ -21,7 +21,6 @@ pub struct CgroupFiles {
 }
 
 impl CgroupFiles {
-    /// Nothing read yet.
     pub fn new(hierarchy: &Hierarchy) -> Self {
         Self {
             bandwidth: Bandwidth::new(hierarchy.version),

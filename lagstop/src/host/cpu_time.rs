@@ -35,7 +35,6 @@ struct Account {
 }
 
 impl CpuTime {
-    /// Nothing known yet.
     pub fn new(hierarchy: &Hierarchy) -> Self {
         let (file, not) = match hierarchy.version {
             Version::V1 => (CPUACCT, None),

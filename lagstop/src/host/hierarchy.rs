@@ -29,7 +29,6 @@ pub struct Hierarchy {
     pub mount: PathBuf,
     /// The part of it that is mounted: `/` but in a container.
     root: String,
-    /// What groups tasks.
     pub(super) group_by: GroupBy,
 }
 

@@ -26,7 +26,6 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// Nothing known yet.
     pub fn new(hierarchy: Hierarchy) -> Self {
         Self { hierarchy, known: HashMap::new() }
     }

@@ -36,7 +36,6 @@ pub struct SeenHierarchy {
 }
 
 impl Surroundings {
-    /// Looks around.
     pub fn look() -> Self {
         let hierarchy = Hierarchy::find(GroupBy::Scheduler);
         let has_pods = hierarchy.as_ref().is_ok_and(has_pods);

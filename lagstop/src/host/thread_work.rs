@@ -51,7 +51,6 @@ struct Figures {
 }
 
 impl ThreadWork {
-    /// Nothing known yet.
     pub fn new(version: Version) -> Self {
         let list = match version {
             Version::V1 => "tasks",

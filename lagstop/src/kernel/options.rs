@@ -4,10 +4,8 @@ use lagstop_ebpf::{DEFAULT_ROWS, MAX_TASKS, ROW_FIRST};
 
 use crate::model::{GroupBy, Place};
 
-/// How to measure.
 #[derive(Clone, Debug)]
 pub struct AttachOptions {
-    /// What groups tasks.
     pub group_by: GroupBy,
     /// Cgroups that can be told apart at once; the surplus shares one row.
     pub max_cgroups: u32,

@@ -134,7 +134,6 @@ impl AttachPlan {
         self.choices.iter().find(|choice| choice.measure == measure)?.way
     }
 
-    /// Is `measure` taken?
     pub fn uses(&self, measure: Measure) -> bool {
         self.way(measure).is_some()
     }

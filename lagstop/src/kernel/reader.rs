@@ -191,7 +191,6 @@ impl KernelReader {
         self.plan.way(measure).map(|way| way.name)
     }
 
-    /// Is `measure` taken?
     pub fn measures(&self, measure: Measure) -> bool {
         self.plan.uses(measure)
     }

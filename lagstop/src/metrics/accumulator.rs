@@ -114,7 +114,6 @@ impl Accumulator {
         self.costs.complete(interval)
     }
 
-    /// Adds the next interval.
     pub fn add(&mut self, interval: &Interval) {
         // Pieces of an interval have its number.
         self.intervals += u64::from(self.last_seq.replace(interval.seq) != Some(interval.seq));

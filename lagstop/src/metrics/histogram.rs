@@ -91,7 +91,6 @@ impl Histogram {
         self.sum = self.sum.saturating_add(sum);
     }
 
-    /// How many there were.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

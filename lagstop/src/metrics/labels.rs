@@ -18,7 +18,6 @@ pub struct Labels {
 pub struct Label {
     /// What is told by it.
     pub key: &'static str,
-    /// What it says.
     pub value: Arc<str>,
 }
 

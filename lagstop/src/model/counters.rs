@@ -192,7 +192,6 @@ macro_rules! counters {
             /// How many of them, the first ones, are always measured.
             const ALWAYS: usize = [$(stringify!($always),)* ""].len() - 1;
 
-            /// How many there are.
             pub const COUNT: usize = Self::ALWAYS + [$(stringify!($maybe),)* ""].len() - 1;
 
             /// What there is to know of each, in the order of [`Self::figures`].

@@ -81,7 +81,6 @@ impl Distribution {
         self.buckets().map(|(bucket, count)| (middle(bucket), count))
     }
 
-    /// Number of durations counted.
     pub fn count(&self) -> u64 {
         self.bins.iter().map(|&(_, count)| u64::from(count)).sum()
     }
@@ -99,7 +98,6 @@ impl Distribution {
         Self { bins: collected(bins) }
     }
 
-    /// Adds what `other` counted.
     pub fn merge(&mut self, other: &Self) {
         let mut merged = Bins::with_capacity(self.bins.len() + other.bins.len());
         let (mut mine, mut theirs) = (self.bins.iter().peekable(), other.bins.iter().peekable());

@@ -38,7 +38,6 @@ pub struct Traffic {
     pub netns: u32,
     /// The address: the connections', never the wildcard that may have been listened on.
     pub address: SocketAddr,
-    /// What happened.
     pub totals: ListenerTotals,
     /// Service times: how long connections occupied the threads that accepted them.
     pub services: Services,

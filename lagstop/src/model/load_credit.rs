@@ -27,7 +27,6 @@ impl LoadCredits {
     /// The paper's window of 1,000 ticks at 250 Hz is an average with this time constant.
     pub const TIME_CONSTANT: Nanos = Nanos(2_000_000_000);
 
-    /// No credits yet.
     pub fn new(time_constant: Nanos) -> Self {
         Self { time_constant, credits: HashMap::new() }
     }

@@ -56,7 +56,6 @@ impl Merger {
         }
     }
 
-    /// Is there none yet?
     pub const fn is_empty(&self) -> bool {
         self.first.is_none()
     }
@@ -72,7 +71,6 @@ impl Merger {
         bounded::have_room(self.cgroups.len(), next, |id| self.cgroups.contains_key(&id))
     }
 
-    /// Adds the next interval.
     pub fn add(&mut self, interval: &Interval) {
         let beside = u64::from(self.first.is_some());
         self.merged = self.merged.saturating_add(beside).saturating_add(interval.merged);

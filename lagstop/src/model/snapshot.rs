@@ -37,7 +37,6 @@ pub struct Snapshot {
 /// One cgroup at that moment.
 #[derive(Clone, Debug, Default)]
 pub struct CgroupState {
-    /// What it is called.
     pub label: Arc<CgroupLabel>,
     /// What was counted since it was first seen. Shared with the snapshot before where nothing was added.
     pub counters: Arc<CgroupCounters>,

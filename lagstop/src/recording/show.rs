@@ -16,7 +16,6 @@ use crate::model::{CgroupId, Host, Interval, Lost, Nanos, Session, Totals};
 pub struct Contents {
     /// Host and settings of all intervals.
     pub session: Session,
-    /// Form of the file.
     pub form: Form,
     /// Size of the file.
     pub bytes: u64,
@@ -57,7 +56,6 @@ pub enum Form {
     Compressed,
 }
 
-/// The host, summed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HostSum {
     /// Time of the intervals.
@@ -83,13 +81,11 @@ pub struct CgroupCounts {
     pub counted_intervals: u64,
 }
 
-/// A cgroup, summed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CgroupSum {
     pub id: CgroupId,
     /// Path from the root of its hierarchy.
     pub path: Arc<str>,
-    /// Readable name.
     pub name: Arc<str>,
     /// CPU time as accounted by the kernel.
     pub cpu_ns: Nanos,

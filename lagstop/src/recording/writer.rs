@@ -27,7 +27,6 @@ enum Form {
 }
 
 impl Writer {
-    /// Writes to standard output.
     pub fn to_stdout() -> Self {
         Self::new(Output::Stdout(io::stdout()))
     }

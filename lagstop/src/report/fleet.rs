@@ -23,15 +23,11 @@ pub const SCHEMA: &str = "lagstop.fleet/2";
 /// The most names that are listed in a sentence.
 const NAMED: usize = 8;
 
-/// What is written.
 #[derive(Clone, Copy, Debug)]
 pub struct FleetReport<'a> {
     pub server: &'a str,
-    /// What it said.
     pub gathered: &'a Gathered,
-    /// What follows.
     pub analysis: &'a Analysis,
-    /// What was chosen.
     pub settings: &'a FleetSettings,
 }
 

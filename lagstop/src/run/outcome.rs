@@ -133,7 +133,6 @@ pub struct CommandStatus {
 }
 
 impl CommandStatus {
-    /// Has it succeeded?
     pub fn is_success(self) -> bool {
         self.exit_code == Some(0)
     }
@@ -219,7 +218,6 @@ pub struct EndedRun {
     pub wall_ns: Nanos,
     /// CPU time by wait4(2), for where nothing better is known.
     pub cpu_ns: Nanos,
-    /// What was measured.
     pub work: Result<Work, Unmeasured>,
     pub seen: Option<SeenWork>,
     pub host: HostMoment,

@@ -22,7 +22,6 @@ const KEPT: usize = 8 << 20;
 /// Intervals that a follower may lag behind. Whoever lags more is cut off and can come again: the open chunk is there still.
 pub(super) const MOST_BEHIND: usize = 8;
 
-/// Makes the feed.
 #[derive(Debug)]
 pub struct Feeder {
     chunks: Chunks,
@@ -61,9 +60,7 @@ struct Chunk {
 /// What one follower gets.
 #[derive(Debug)]
 pub(super) struct Followed {
-    /// What was before.
     pub(super) before: Vec<Bytes>,
-    /// What comes.
     pub(super) live: Receiver<Bytes>,
     /// When the last interval before ended, or all was still calm: on the clock of the intervals, and on the wall's.
     pub(super) now: Nanos,
@@ -82,7 +79,6 @@ impl Feeder {
         Ok(Self { chunks, feed: Arc::new(feed), told: (Nanos::ZERO, Instant::now()) })
     }
 
-    /// What followers get.
     pub fn feed(&self) -> Arc<Feed> {
         Arc::clone(&self.feed)
     }

@@ -12,7 +12,6 @@ pub(super) struct Representation {
 /// What is done to bytes on their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
-    /// Nothing.
     Identity,
     /// They are compressed, to a twentieth or so.
     Gzip,

@@ -59,7 +59,6 @@ pub(super) struct Site {
     places: Arc<Places>,
 }
 
-/// Who asks.
 pub(super) struct Visitor {
     pub(super) peer: Peer,
     pub(super) passwords: Option<Arc<Passwords>>,

@@ -53,7 +53,6 @@ pub(super) struct Course {
 /// When to read, and until when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Beat {
-    /// Length of an interval.
     pub(super) interval: Duration,
     /// How long to go on; for ever where `None`.
     pub(super) duration: Option<Duration>,

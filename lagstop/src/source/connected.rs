@@ -33,10 +33,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Time beyond that of the intervals after which it ends, where the server is not there.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Which intervals.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// The server.
     pub connection: Connection,
     /// With which to begin.
     pub begin: Begin,

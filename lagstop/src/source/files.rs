@@ -17,14 +17,12 @@ use crate::{
     model::{CgroupCounters, CgroupState, CpuReading, GroupBy, Hook, Measure, Nanos, Snapshot, Totals},
 };
 
-/// How to read.
 #[derive(Clone, Debug)]
 pub struct FilesOptions {
     /// Length of an interval. Where reading takes more than a fifth of it in CPU time, intervals get longer.
     pub interval: Duration,
     /// How long to go on; for ever where `None`.
     pub duration: Option<Duration>,
-    /// What groups tasks.
     pub group_by: GroupBy,
     /// Time constant of Load Credit.
     pub load_credit_time: Duration,

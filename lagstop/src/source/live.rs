@@ -28,14 +28,11 @@ use crate::{
     units::KernelTime,
 };
 
-/// How to measure.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
-    /// Length of an interval.
     pub interval: Duration,
     /// How long to go on; for ever where `None`.
     pub duration: Option<Duration>,
-    /// What groups tasks.
     pub group_by: GroupBy,
     /// Cgroups that can be told apart at once.
     pub max_cgroups: u32,

@@ -39,7 +39,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How it went until now.
 #[derive(Clone, Debug, Default)]
 pub struct SentinelState {
-    /// Are programs attached?
     pub is_attached: bool,
     /// How long none were,
     pub watching: Duration,

@@ -42,7 +42,6 @@ pub enum BatchFormat {
     Json,
 }
 
-/// How to print.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch {
     /// So many tables; for ever where `None`.

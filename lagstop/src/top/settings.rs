@@ -175,7 +175,6 @@ impl TopSettings {
         self.history.time = Nanos::from(time);
     }
 
-    /// Holds figures against these.
     pub fn set_thresholds(&mut self, thresholds: Thresholds) {
         self.thresholds = thresholds;
     }

@@ -32,7 +32,6 @@ const SMALLEST: (u16, u16) = (60, 15);
 /// Lines of the banner at most.
 const LONGEST_BANNER: usize = 3;
 
-/// How to draw.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) theme: Theme,

@@ -24,7 +24,6 @@ pub enum PolicyChange {
         directory: PathBuf,
         /// Inode number of the directory, because another cgroup may get its name.
         inode: u64,
-        /// The file's name.
         file: String,
         /// Value before the change.
         before: String,
@@ -149,7 +148,6 @@ pub enum Made {
     No(String),
 }
 
-/// For people.
 impl std::fmt::Display for PolicyChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -159,7 +157,6 @@ impl std::fmt::Display for PolicyChange {
     }
 }
 
-/// For people.
 impl std::fmt::Display for Attr {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self {

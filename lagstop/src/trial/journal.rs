@@ -56,11 +56,7 @@ pub enum JournalError {
     NotBelieved { path: PathBuf, why: Distrust },
     /// It cannot be read or written.
     #[error("the journal {} cannot be read or written: {}{}", path.display(), plain(source), as_root(source))]
-    File {
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
 }
 
 /// Why another user may have written a journal.

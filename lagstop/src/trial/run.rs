@@ -35,7 +35,6 @@ pub struct TrialSettings {
     pub policy: Option<Policy>,
     /// Total measured time, with and without the policy.
     pub duration: Duration,
-    /// Length of a block.
     pub block: Duration,
     /// Measured time before the trial, to find light and heavy cgroups.
     pub before: Duration,
@@ -66,7 +65,6 @@ pub struct PreparedTrial {
     pub finding: Finding,
     /// The first changes.
     pub changes: Vec<PolicyChange>,
-    /// The predicted effect.
     pub prediction: Prediction,
     guard: Guard,
     background: Background,

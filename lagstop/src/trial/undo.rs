@@ -18,7 +18,6 @@ use crate::{display::plain, host::started};
 /// Changes that were undone, left, or could not be undone.
 #[derive(Debug, Default)]
 pub struct Restored {
-    /// Changes that are undone.
     pub undone: usize,
     /// Settings that other programs changed since, with their current values.
     pub left: Vec<String>,

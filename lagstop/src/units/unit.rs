@@ -7,7 +7,6 @@ use serde::{Serialize, Serializer};
 
 use super::{Nanos, six_figures, words};
 
-/// A number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     /// Counted, or nanoseconds.
@@ -41,7 +40,6 @@ pub enum Unit {
 }
 
 impl Value {
-    /// As a floating-point number.
     pub const fn as_f64(self) -> f64 {
         match self {
             Self::Whole(value) => value as f64,

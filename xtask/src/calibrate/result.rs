@@ -157,7 +157,6 @@ impl Case {
 }
 
 impl Estimate {
-    /// Its interval.
     pub(super) fn interval(&self) -> Option<(f64, f64)> {
         self.low.zip(self.high)
     }

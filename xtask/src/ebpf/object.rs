@@ -19,7 +19,6 @@ pub(crate) struct Object {
 /// The programs that measure.
 pub(crate) const MEASURING: Object =
     Object { package: "lagstop-ebpf", linked: &[], file: "lagstop.bpf.o", manifest: "manifest.txt" };
-/// The scheduler.
 const SCHEDULER: Object = Object {
     package: "lagstop-scheduler-ebpf",
     linked: &["lagstop-ebpf"],

@@ -32,7 +32,6 @@ impl Toolchain {
     }
 }
 
-/// The missing parts.
 pub(super) fn missing() -> Result<Vec<Missing>, Error> {
     let mut missing = Vec::new();
     let library = library()?;

@@ -20,7 +20,6 @@ pub(super) const DICTIONARY: &str = "recording.dict";
 /// Files by their names.
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// Writes them.
 pub(super) fn write(workspace: &Workspace) -> Result<(), FuzzError> {
     for (path, bytes) in all(workspace)? {
         if let Some(folder) = path.parent() {

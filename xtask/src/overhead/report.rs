@@ -39,7 +39,6 @@ pub(super) struct Measured {
     pub(super) programs: BTreeMap<Contestant, f64>,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     machine: Machine,

@@ -4,7 +4,6 @@
 pub(super) const MEASURES: [&str; 8] =
     ["switches", "switch-cost", "pick", "runq-wait", "blame", "migrations", "tcp-state", "accept"];
 
-/// A live test.
 #[derive(Debug)]
 pub(super) struct LiveTest {
     pub(super) name: &'static str,

@@ -30,7 +30,6 @@ pub(super) struct Machine<'a> {
     pub(super) initramfs: &'a Path,
     /// Where the logs go.
     pub(super) dir: &'a Path,
-    /// Its processors.
     pub(super) cpus: u8,
     /// Is its time counted in instructions, and not the host's?
     pub(super) counted: bool,

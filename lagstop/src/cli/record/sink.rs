@@ -21,7 +21,6 @@ pub(super) enum Sink {
 }
 
 impl Sink {
-    /// Begins a recording.
     pub(super) fn begin(&mut self, session: &Session) -> Result<(), Failure> {
         match self {
             Self::Single(single) => single.begin(session),
@@ -39,7 +38,6 @@ impl Sink {
         }
     }
 
-    /// Ends the recording.
     pub(super) fn end(&mut self, footer: &Footer) -> Result<(), Failure> {
         let footer = Footer { ended_at: now(), ..footer.clone() };
         match self {

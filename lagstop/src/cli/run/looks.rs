@@ -65,7 +65,6 @@ impl Looks {
         }
     }
 
-    /// When to look again.
     pub(super) const fn due(&self) -> Instant {
         self.due
     }

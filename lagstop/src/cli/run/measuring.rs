@@ -26,7 +26,6 @@ use crate::{
     units::KernelTime,
 };
 
-/// What measures.
 pub(super) enum Measuring {
     Live(Box<Live>),
     /// Only files are read, for this reason.

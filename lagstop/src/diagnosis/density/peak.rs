@@ -50,7 +50,6 @@ pub(super) struct Peak {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Excess {
     pub value: f64,
-    /// The lower bound.
     pub low: f64,
 }
 

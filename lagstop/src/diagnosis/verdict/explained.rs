@@ -159,7 +159,6 @@ impl VerdictCause {
     }
 }
 
-/// Does `cause` explain `finding`?
 fn explains(cause: &VerdictCause, finding: &Finding) -> bool {
     let is_same = cause.subject == finding.subject;
     let same_culprits = share_culprits(cause, finding);

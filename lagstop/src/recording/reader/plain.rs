@@ -228,7 +228,6 @@ impl Lines {
 /// A line that was gone over.
 #[derive(Debug, Default)]
 struct Skimmed {
-    /// Its beginning.
     head: Vec<u8>,
     /// Its length, with its end. 0 where the file ended before.
     len: u64,

@@ -16,11 +16,7 @@ use crate::{display::plain, serve::passwords::NoRandomNumbers};
 pub enum WebConfigError {
     /// A file cannot be read.
     #[error("{}: {}", .path.display(), plain(.source))]
-    Read {
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// It is not as it should be.
     #[error("{}: {source}", .path.display())]
     Wrong { path: PathBuf, source: Mistake },
