@@ -73,6 +73,11 @@ impl FigureDefinition {
     pub(super) fn measured<V: Into<Value>>(&self, value: Option<V>, why_not: &str) -> Figure {
         Figure::measured(self.name, self.label, value, self.unit, why_not)
     }
+
+    /// The figure of this definition: the first one, where several cgroups have it.
+    pub(super) fn among<'a>(&self, figures: &'a [Figure]) -> Option<&'a Figure> {
+        figures.iter().find(|figure| figure.name == self.name)
+    }
 }
 
 /// Declares the figures of a rule: name, unit, label, formula, and where that is from; of one that is [`Derived`], only name and source. Those

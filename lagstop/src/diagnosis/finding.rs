@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Confidence, Figure, Severity, Subject, Threshold};
+use super::{Confidence, Figure, FigureDefinition, Severity, Subject, Threshold};
 use crate::{display::display_name, model::Nanos, units::Value};
 
 /// What a rule found, and everything that it takes to judge it.
@@ -35,6 +35,18 @@ pub struct Finding {
     /// Every cgroup that a rule compared, for programs: people are shown a few of them in `measured`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<Candidate>,
+}
+
+impl Finding {
+    /// Whether it has this figure, measured or not.
+    pub(super) fn has(&self, figure: &FigureDefinition) -> bool {
+        figure.among(&self.measured).is_some()
+    }
+
+    /// The value of this figure. `None` if it was not measured, or if the finding is without it.
+    pub(super) fn value(&self, figure: &FigureDefinition) -> Option<Value> {
+        figure.among(&self.measured)?.value
+    }
 }
 
 /// The rules.

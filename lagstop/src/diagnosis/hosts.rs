@@ -50,10 +50,9 @@ impl HostCosts {
     fn of(report: &Report) -> Self {
         let figure = |rule: Rule, of: &FigureDefinition| {
             let finding = report.findings.iter().find(|finding| finding.rule == rule)?;
-            finding.measured.iter().find(|figure| figure.name == of.name)?.value
+            finding.value(of)
         };
-        let overhead = report.summary.iter().find(|figure| figure.name == scheduling_overhead::figures::overhead.name);
-        let overhead = overhead.and_then(|figure| figure.value);
+        let overhead = scheduling_overhead::figures::overhead.among(&report.summary).and_then(|figure| figure.value);
         // Advice that would not help those that wait does not count.
         let is_advised =
             |finding: &&Finding| finding.rule == Rule::LagsCandidates && finding.severity >= Severity::Warning;

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     model::{CgroupId, Measure},
-    units::{self, Unit},
+    units::{self, Unit, Value},
 };
 
 figures! {
@@ -59,8 +59,7 @@ pub(super) fn judge(observations: &Observations, load: &Load, thresholds: &Thres
 
 /// Does what `finding` is about slow work down so much that users feel it, whoever the work belongs to?
 pub(super) fn is_felt(finding: &Finding, thresholds: &Thresholds) -> bool {
-    let slowdown = finding.measured.iter().find(|figure| figure.name == figures::slowdown.name);
-    let slowdown = slowdown.and_then(|figure| figure.value).map_or(1.0, |value| value.as_f64());
+    let slowdown = finding.value(&figures::slowdown).map_or(1.0, Value::as_f64);
     harm(slowdown - 1.0, thresholds) >= Severity::Warning
 }
 

@@ -4,8 +4,11 @@ use std::cmp::Reverse;
 
 use super::VerdictCause;
 use crate::{
-    diagnosis::{CandidateClass, Finding, Limit, Rule, Severity, Subject, is_inside, noisy_neighbour, pinned},
-    units::{self, MOSTLY},
+    diagnosis::{
+        CandidateClass, FigureDefinition, Finding, Limit, Rule, Severity, Subject, is_inside, noisy_neighbour,
+        overload, pinned,
+    },
+    units::{self, MOSTLY, Value},
 };
 
 /// Rules that find causes. If several are equally severe, the first explains most. All other rules describe, compare or
@@ -105,7 +108,7 @@ impl Rank {
 
 /// Is it about a neighbour that takes no more than its share, all the time?
 fn is_competitor(finding: &Finding) -> bool {
-    let is_of_a_part = || finding.measured.iter().any(|figure| figure.name == noisy_neighbour::figures::active.name);
+    let is_of_a_part = || finding.has(&noisy_neighbour::figures::active);
     finding.rule == Rule::NoisyNeighbour && takes_too_much(finding) == Some(false) && !is_of_a_part()
 }
 
@@ -114,10 +117,8 @@ fn is_of_few(finding: &Finding, all: &[&Finding]) -> bool {
     if finding.rule != Rule::Overload {
         return false;
     }
-    let count = |name: &str| {
-        let figure = finding.measured.iter().find(|figure| figure.name == name);
-        figure.and_then(|figure| figure.value).map_or(f64::NAN, |value| value.as_f64())
-    };
+    let count = |figure: &FigureDefinition| finding.value(figure).map_or(f64::NAN, Value::as_f64);
+    let filling = count(&overload::figures::filling);
     let is_named = |other: &&&Finding| other.culprits.iter().any(|culprit| finding.culprits.contains(culprit));
     let victims = |other: &&Finding| match other.rule {
         Rule::LagsCandidates => waiting_long(other),
@@ -125,8 +126,8 @@ fn is_of_few(finding: &Finding, all: &[&Finding]) -> bool {
         _ => 0,
     };
     let victims: usize = all.iter().filter(is_named).map(victims).sum();
-    let others = count("waiting_long") - count("filling");
-    others >= count("filling") && victims as f64 >= MOSTLY * others
+    let others = count(&overload::figures::waiting_long) - filling;
+    others >= filling && victims as f64 >= MOSTLY * others
 }
 
 impl VerdictCause {
@@ -226,15 +227,14 @@ fn share_culprits(cause: &VerdictCause, finding: &Finding) -> bool {
 
 /// Is it about a CPU set?
 pub(super) fn is_of_set(finding: &Finding) -> bool {
-    finding.measured.iter().any(|figure| figure.name == pinned::figures::set_asked.name)
+    finding.has(&pinned::figures::set_asked)
 }
 
 /// Does the neighbour take more than its share? `None` if unknown.
 fn takes_too_much(finding: &Finding) -> Option<bool> {
-    let takes = finding.measured.iter().find(|figure| figure.name == noisy_neighbour::figures::takes.name);
     let limit = finding.threshold.iter().find(|limit| limit.name == Limit::neighbour_takes.name());
     let limit = limit.map_or(f64::INFINITY, |limit| limit.value.as_f64());
-    takes.and_then(|figure| figure.value).map(|takes| takes.as_f64() >= limit)
+    finding.value(&noisy_neighbour::figures::takes).map(|takes| takes.as_f64() >= limit)
 }
 
 /// How many cgroups with short jobs wait long.
@@ -256,7 +256,7 @@ fn is_in(subject: &Subject, of: &Subject) -> bool {
 mod tests {
     use super::*;
     use crate::{
-        diagnosis::{Candidate, Thresholds, diagnose, overload},
+        diagnosis::{Candidate, Thresholds, diagnose},
         model::{CgroupId, fixture},
     };
 
