@@ -4,14 +4,39 @@ use super::{Attempt, Requirement, RequirementState};
 use crate::{
     display::plain,
     host::{Nameless, SeenHierarchy, Surroundings},
-    kernel::{Answer, Capability, Facts, KernelError, SETCAP, Types},
+    kernel::{Answer, Capability, Facts, KernelError, Types, setcap},
     schedule::{SchedulePlan, SchedulerError},
     units::plural,
 };
 
-const EVERYTHING: &str = "everything";
-/// What lagstop cannot measure without programs in the kernel.
-const ALL_BUT_FILES: &str = "everything except what lagstop top reads from files";
+/// What is lost without a requirement.
+#[derive(Clone, Copy)]
+enum Loss {
+    Everything,
+    /// What lagstop cannot measure without programs in the kernel.
+    AllButFiles,
+    /// Only this. All else is measured.
+    Part(&'static str),
+}
+
+impl Loss {
+    /// For people.
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Everything => "everything",
+            Self::AllButFiles => "everything except what lagstop top reads from files",
+            Self::Part(part) => part,
+        }
+    }
+
+    /// Does nothing work without it?
+    const fn is_of_all(self) -> bool {
+        match self {
+            Self::Everything | Self::AllButFiles => true,
+            Self::Part(_) => false,
+        }
+    }
+}
 
 /// All requirements, the essential ones first. `error` is why nothing could be attached.
 pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Attempt<'_>) -> Vec<Requirement> {
@@ -19,7 +44,7 @@ pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Attempt<'_>)
     let mut all = vec![
         kernel_version(facts, error),
         types(facts),
-        capabilities(facts, "capabilities to attach", &[Capability::Bpf, Capability::Perfmon], ALL_BUT_FILES),
+        capabilities(facts, "capabilities to attach", &[Capability::Bpf, Capability::Perfmon], Loss::AllButFiles),
         user_namespace(facts),
         locked_memory(facts, trial),
         lockdown(facts),
@@ -32,14 +57,16 @@ pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Attempt<'_>)
             facts,
             "capabilities to read",
             &[Capability::DacReadSearch],
-            "cgroups and container names that only root may read",
+            Loss::Part("cgroups and container names that only root may read"),
         ),
         capabilities(
             facts,
             "capabilities to look into",
             &[Capability::SysAdmin, Capability::SysPtrace],
-            "listeners without traffic in other network namespaces, backlog, drops and owners of all listeners there, cost of \
-             lagstop in the kernel",
+            Loss::Part(
+                "listeners without traffic in other network namespaces, backlog, drops and owners of all listeners there, cost of \
+                 lagstop in the kernel",
+            ),
         ),
         perf_event_paranoid(facts),
         tracefs(facts),
@@ -53,7 +80,7 @@ pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Attempt<'_>)
         all.push(missed(
             "attaching",
             error.to_string(),
-            ALL_BUT_FILES,
+            Loss::AllButFiles,
             &[
                 "in a container: --privileged, which also turns off seccomp and AppArmor",
                 "in Kubernetes: securityContext: {privileged: true}",
@@ -65,32 +92,30 @@ pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Attempt<'_>)
 }
 
 fn satisfied(name: &'static str, found: impl Into<String>) -> Requirement {
-    Requirement {
-        name,
-        state: RequirementState::Satisfied,
-        found: found.into(),
-        lost: None,
-        remedies: Vec::new(),
-        is_essential: false,
-    }
+    stated(name, RequirementState::Satisfied, found, &[])
 }
 
-fn missed(name: &'static str, found: impl Into<String>, lost: &'static str, remedies: &[&str]) -> Requirement {
+fn missed(name: &'static str, found: impl Into<String>, loss: Loss, remedies: &[&str]) -> Requirement {
     Requirement {
-        state: RequirementState::Missed,
-        lost: Some(lost),
-        remedies: remedies.iter().map(|&remedy| remedy.to_owned()).collect(),
-        is_essential: [EVERYTHING, ALL_BUT_FILES].contains(&lost),
-        ..satisfied(name, found)
+        lost: Some(loss.text()),
+        is_essential: loss.is_of_all(),
+        ..stated(name, RequirementState::Missed, found, remedies)
     }
 }
 
 fn unknown(name: &'static str, found: impl Into<String>, remedies: &[&str]) -> Requirement {
+    stated(name, RequirementState::Unknown, found, remedies)
+}
+
+/// A requirement without which nothing is lost, as far as is known.
+fn stated(name: &'static str, state: RequirementState, found: impl Into<String>, remedies: &[&str]) -> Requirement {
     Requirement {
-        state: RequirementState::Unknown,
+        name,
+        state,
+        found: found.into(),
         lost: None,
+        remedies: remedies.iter().map(|&remedy| remedy.to_owned()).collect(),
         is_essential: false,
-        ..missed(name, found, "", remedies)
     }
 }
 
@@ -98,12 +123,12 @@ fn kernel_version(facts: &Facts, error: Option<&KernelError>) -> Requirement {
     let found = format!("Linux {} on {}", facts.release, facts.architecture);
     match error {
         Some(KernelError::TooOld { .. }) => {
-            missed("kernel", found, ALL_BUT_FILES, &["Linux 5.10 or later; 6.16 or later for all measures"])
+            missed("kernel", found, Loss::AllButFiles, &["Linux 5.10 or later; 6.16 or later for all measures"])
         }
         Some(error @ KernelError::Lacks { .. }) => missed(
             "kernel",
             format!("{found}: {error}"),
-            ALL_BUT_FILES,
+            Loss::AllButFiles,
             &["a kernel built with CONFIG_FAIR_GROUP_SCHED=y and CONFIG_TRACEPOINTS=y"],
         ),
         _ => satisfied("kernel", found),
@@ -117,7 +142,7 @@ fn types(facts: &Facts) -> Requirement {
         Types::Missing(why) => missed(
             "kernel types (BTF)",
             why.clone(),
-            ALL_BUT_FILES,
+            Loss::AllButFiles,
             &[
                 "a kernel built with CONFIG_DEBUG_INFO_BTF=y, as in all current distributions",
                 "sysfs mounted on /sys",
@@ -133,7 +158,7 @@ fn scheduling(facts: &Facts) -> Requirement {
     match SchedulePlan::from_types(facts) {
         Ok(_) => satisfied(NAME, "possible: sudo lagstop schedule --dry-run says more"),
         Err(error @ SchedulerError::MalformedTypes { .. }) => {
-            Requirement { state: RequirementState::Missed, ..satisfied(NAME, format!("not possible: {error}")) }
+            stated(NAME, RequirementState::Missed, format!("not possible: {error}"), &[])
         }
         Err(error) => satisfied(NAME, format!("not possible, and not needed to measure: {error}")),
     }
@@ -141,7 +166,7 @@ fn scheduling(facts: &Facts) -> Requirement {
 
 /// The requirement of the capabilities `wanted`. CAP_SYS_ADMIN stands in for those that are only needed to attach
 /// (CAP_BPF and CAP_PERFMON).
-fn capabilities(facts: &Facts, name: &'static str, wanted: &[Capability], lost: &'static str) -> Requirement {
+fn capabilities(facts: &Facts, name: &'static str, wanted: &[Capability], loss: Loss) -> Requirement {
     let names = |of: &[Capability]| of.iter().map(|one| one.name()).collect::<Vec<_>>().join(" and ");
     let held = facts.capabilities;
     let stands_in =
@@ -152,11 +177,11 @@ fn capabilities(facts: &Facts, name: &'static str, wanted: &[Capability], lost: 
         return satisfied(name, format!("{}: {by}", names(wanted)));
     }
     let short: Vec<&str> = missing.iter().map(|one| one.name().trim_start_matches("CAP_")).collect();
-    let mut setcap: Vec<String> = SETCAP.split(',').map(|one| one.trim_end_matches("+ep").to_owned()).collect();
-    setcap.extend(missing.iter().map(|one| one.name().to_lowercase()).filter(|one| !SETCAP.contains(one.as_str())));
-    let mut requirement = missed(name, format!("{}: not held", names(&missing)), lost, &["run lagstop as root"]);
+    let mut given = Capability::GIVEN.to_vec();
+    given.extend(missing.iter().filter(|one| !Capability::GIVEN.contains(one)));
+    let mut requirement = missed(name, format!("{}: not held", names(&missing)), loss, &["run lagstop as root"]);
     requirement.remedies.extend([
-        format!("sudo setcap {}+ep \"$(command -v lagstop)\"", setcap.join(",")),
+        format!("sudo setcap {} \"$(command -v lagstop)\"", setcap(&given)),
         format!("in a container: --cap-add {}, or --privileged", short.join(" --cap-add ")),
         format!(
             "in Kubernetes: securityContext: {{capabilities: {{add: [{}]}}}}, or privileged: true",
@@ -173,7 +198,7 @@ fn user_namespace(facts: &Facts) -> Requirement {
         Answer::Known(false) => missed(
             NAME,
             "this user namespace is not the host's; its capabilities have no effect on the host",
-            ALL_BUT_FILES,
+            Loss::AllButFiles,
             &["Docker: --userns host", "Podman: with sudo", "in Kubernetes: hostUsers: true"],
         ),
         Answer::Unknown(why) => unknown(NAME, why.clone(), &["mount -t proc proc /proc"]),
@@ -195,7 +220,7 @@ fn locked_memory(facts: &Facts, trial: Attempt<'_>) -> Requirement {
         Some(limit) => missed(
             NAME,
             format!("{limit} bytes: before Linux 5.11 all maps must fit into it"),
-            ALL_BUT_FILES,
+            Loss::AllButFiles,
             &[
                 "ulimit -l unlimited",
                 "with systemd: LimitMEMLOCK=infinity",
@@ -211,7 +236,7 @@ fn lockdown(facts: &Facts) -> Requirement {
         Answer::Known(level) if level == "confidentiality" => missed(
             NAME,
             "confidentiality: eBPF programs cannot read kernel memory",
-            ALL_BUT_FILES,
+            Loss::AllButFiles,
             &["boot without lockdown=confidentiality (lockdown=integrity is fine)"],
         ),
         Answer::Known(level) => satisfied(NAME, level.clone()),
@@ -243,7 +268,7 @@ fn cgroups(surroundings: &Surroundings) -> Requirement {
         Err(why) => missed(
             NAME,
             why.to_string(),
-            EVERYTHING,
+            Loss::Everything,
             &["in a container: -v /sys/fs/cgroup:/sys/fs/cgroup:ro --cgroupns host"],
         ),
     }
@@ -259,7 +284,7 @@ fn scheduling_groups(surroundings: &Surroundings) -> Requirement {
         Ok(seen) => missed(
             NAME,
             "not enabled for any cgroup below the root: the scheduler puts all tasks into one group",
-            "separate cgroups, except with --group-by leaf",
+            Loss::Part("separate cgroups, except with --group-by leaf"),
             &[
                 &format!("echo +cpu > {}/cgroup.subtree_control", seen.mount),
                 "with systemd: CPUAccounting=yes in a unit",
@@ -276,7 +301,9 @@ fn pid_namespace(facts: &Facts) -> Requirement {
         Answer::Known(false) => missed(
             NAME,
             "this PID namespace is not the host's",
-            "listeners without traffic in other network namespaces, backlog, drops and owners of all listeners there",
+            Loss::Part(
+                "listeners without traffic in other network namespaces, backlog, drops and owners of all listeners there",
+            ),
             &["in a container: --pid host", "in Kubernetes: hostPID: true"],
         ),
         Answer::Unknown(why) => unknown(NAME, why.clone(), &["mount -t proc proc /proc"]),
@@ -290,7 +317,7 @@ fn host_cgroups(surroundings: &Surroundings) -> Requirement {
         Ok(seen) => missed(
             NAME,
             format!("only a part of the hierarchy is visible at {}", seen.mount),
-            "throttling and removal of cgroups outside that part",
+            Loss::Part("throttling and removal of cgroups outside that part"),
             &[
                 "in a container: --cgroupns host -v /sys/fs/cgroup:/sys/fs/cgroup:ro",
                 "in Kubernetes: a hostPath volume on /sys/fs/cgroup",
@@ -304,15 +331,12 @@ fn host_cgroups(surroundings: &Surroundings) -> Requirement {
 fn perf_event_paranoid(facts: &Facts) -> Requirement {
     const NAME: &str = "kernel.perf_event_paranoid";
     match &facts.perf_event_paranoid {
-        Answer::Known(level) if *level > 2 && !facts.capabilities.has(Capability::SysAdmin) => Requirement {
-            lost: None,
-            ..missed(
-                NAME,
-                format!("{level}: kprobes and system call tracepoints need CAP_SYS_ADMIN"),
-                "",
-                &["sysctl kernel.perf_event_paranoid=2"],
-            )
-        },
+        Answer::Known(level) if *level > 2 && !facts.capabilities.has(Capability::SysAdmin) => stated(
+            NAME,
+            RequirementState::Missed,
+            format!("{level}: kprobes and system call tracepoints need CAP_SYS_ADMIN"),
+            &["sysctl kernel.perf_event_paranoid=2"],
+        ),
         Answer::Known(level) => satisfied(NAME, level.to_string()),
         Answer::Unknown(why) => unknown(NAME, why.clone(), &[]),
     }
@@ -335,7 +359,12 @@ fn pressure(surroundings: &Surroundings) -> Requirement {
     if surroundings.has_pressure {
         return satisfied(NAME, "/proc/pressure/cpu");
     }
-    missed(NAME, "cannot read /proc/pressure/cpu", "CPU pressure", &["a kernel with CONFIG_PSI=y, booted with psi=1"])
+    missed(
+        NAME,
+        "cannot read /proc/pressure/cpu",
+        Loss::Part("CPU pressure"),
+        &["a kernel with CONFIG_PSI=y, booted with psi=1"],
+    )
 }
 
 fn socket_diagnostics(surroundings: &Surroundings) -> Requirement {
@@ -345,7 +374,9 @@ fn socket_diagnostics(surroundings: &Surroundings) -> Requirement {
         Err(why) => missed(
             NAME,
             format!("cannot list listening sockets: {}", plain(why)),
-            "listeners without traffic, backlog, drops and owners of all listeners, overflows of accept queues",
+            Loss::Part(
+                "listeners without traffic, backlog, drops and owners of all listeners, overflows of accept queues",
+            ),
             &["modprobe tcp_diag", "a kernel with CONFIG_INET_DIAG"],
         ),
     }
@@ -359,7 +390,7 @@ fn names_of_pods(surroundings: &Surroundings) -> Requirement {
         Some(Err(why)) => missed(
             NAME,
             format!("/var/log/containers: {}", plain(why)),
-            "names of pods and containers; only their ids are shown",
+            Loss::Part("names of pods and containers; only their ids are shown"),
             &[
                 "in a container: -v /var/log/containers:/var/log/containers:ro",
                 "in Kubernetes: a hostPath volume on /var/log/containers",
@@ -386,7 +417,7 @@ fn names_of_containers(surroundings: &Surroundings) -> Requirement {
     let mut requirement = missed(
         NAME,
         found,
-        "names of containers; only their ids are shown",
+        Loss::Part("names of containers; only their ids are shown"),
         &["run lagstop as root, or with CAP_DAC_READ_SEARCH"],
     );
     let mounts = hidden.iter().map(|one| {

@@ -36,6 +36,9 @@ impl Capability {
         Self::SysPtrace,
     ];
 
+    /// What a binary that other users than root run is to be given: to load and to attach, and to read what only root may.
+    pub const GIVEN: [Self; 3] = [Self::Bpf, Self::Perfmon, Self::DacReadSearch];
+
     /// As capabilities(7) calls it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -66,6 +69,12 @@ impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// The argument of setcap(8) that gives a file these capabilities.
+pub fn setcap(given: &[Capability]) -> String {
+    let names: Vec<String> = given.iter().map(|capability| capability.name().to_lowercase()).collect();
+    format!("{}+ep", names.join(","))
 }
 
 /// The capabilities that a thread can use: its effective set.

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::display::plain;
 
-use super::capabilities::Capability;
+use super::capabilities::{Capability, setcap};
 
 /// Why the kernel side cannot run, or stopped.
 #[derive(Debug, Error)]
@@ -14,8 +14,9 @@ pub enum KernelError {
     #[error(
         "cannot load programs into the kernel: this process lacks {}. Run lagstop as root (in a container: with \
          --privileged and the host's PID namespace), or give the binary the capabilities: \
-         sudo setcap {SETCAP} \"$(command -v lagstop)\". Run `lagstop check` for details",
-        join(.0)
+         sudo setcap {} \"$(command -v lagstop)\". Run `lagstop check` for details",
+        join(.0),
+        setcap(&Capability::GIVEN)
     )]
     NotPermitted(Vec<Capability>),
     /// Capabilities are held only in a user namespace.
@@ -97,9 +98,6 @@ impl KernelError {
         Self::Refused { what: what.into(), source: source.into() }
     }
 }
-
-/// What a binary that other users than root run is to be given: to load and to attach, and to read what only root may.
-pub const SETCAP: &str = "cap_bpf,cap_perfmon,cap_dac_read_search+ep";
 
 fn join(missing: &[Capability]) -> String {
     let names: Vec<&str> = missing.iter().map(|capability| capability.name()).collect();
