@@ -282,6 +282,11 @@ fn say(text: fmt::Arguments<'_>) {
     let _ = stderr.flush();
 }
 
+/// What is said behind something else, if anything is.
+fn behind(said: Option<String>) -> String {
+    said.map_or_else(String::new, |said| format!("; {said}"))
+}
+
 /// Clears the line, for what is said there next.
 const CLEAR: &str = "\r\x1b[K";
 /// Characters of a line that are said.

@@ -12,7 +12,7 @@ use globset::{Glob, GlobSetBuilder};
 use tokio::sync::watch;
 
 use super::{
-    Failure, block_on,
+    Failure, behind, block_on,
     config::Config,
     listen,
     measure::MeasureArgs,
@@ -237,7 +237,7 @@ impl Told {
 
     fn tell(&self, address: SocketAddr, session: &Session) {
         let scheme = if self.encrypted { "https" } else { "http" };
-        say(format_args!("serving {scheme}://{address}/metrics (Ctrl-C ends){}\n", session.not_measured()));
+        say(format_args!("serving {scheme}://{address}/metrics (Ctrl-C ends){}\n", behind(session.not_measured())));
         if self.open && !address.ip().is_loopback() {
             say(format_args!(
                 "lagstop: any client that reaches {address} can read the names and the load of everything on this host. Use \

@@ -94,18 +94,22 @@ impl Session {
         self.hooks.iter().filter(|hook| hook.state == HookState::Off)
     }
 
-    /// What is not measured, each metric once, to be said behind something else. Nothing where all of it is.
-    pub fn not_measured(&self) -> String {
+    /// The metrics that are not measured, each once.
+    pub fn missing_metrics(&self) -> Vec<&str> {
         let mut missing: Vec<&str> = Vec::new();
         for metric in self.missing_hooks().flat_map(|hook| &hook.measures) {
             if !missing.contains(&metric.as_str()) {
                 missing.push(metric);
             }
         }
-        if missing.is_empty() {
-            return String::new();
-        }
-        format!("; not measured: {} (run `lagstop check` for the reasons)", missing.join(", "))
+        missing
+    }
+
+    /// What is not measured, for people. `None` where all of it is.
+    pub fn not_measured(&self) -> Option<String> {
+        let missing = self.missing_metrics();
+        let named = || format!("not measured: {} (run `lagstop check` for the reasons)", missing.join(", "));
+        (!missing.is_empty()).then(named)
     }
 
     /// Why `measure` was not measured.
@@ -133,12 +137,15 @@ mod tests {
     fn what_is_not_measured_is_said_once() {
         let hooks = [Measure::TcpState, Measure::Accept].map(|measure| Hook::new(measure, None, String::new()));
         let session = Session { hooks: hooks.into(), ..Session::default() };
+        assert_eq!(session.missing_metrics(), ["accept wait", "service of listeners", "abandoned connections"]);
         assert_eq!(
-            session.not_measured(),
-            "; not measured: accept wait, service of listeners, abandoned connections (run `lagstop check` for the \
-             reasons)"
+            session.not_measured().as_deref(),
+            Some(
+                "not measured: accept wait, service of listeners, abandoned connections (run `lagstop check` for the \
+                 reasons)"
+            )
         );
-        assert_eq!(Session::default().not_measured(), "");
+        assert_eq!(Session::default().not_measured(), None);
     }
 
     #[test]

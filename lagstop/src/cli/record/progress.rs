@@ -8,7 +8,7 @@ use std::{
 
 use super::ring::DumpCause;
 use crate::{
-    cli::{Failure, output::is_stdout, say, sentinel::watching},
+    cli::{Failure, behind, output::is_stdout, say, sentinel::watching},
     model::{Interval, Session},
     recording::{Footer, Gap},
     source::SentinelState,
@@ -37,7 +37,7 @@ impl RecordProgress {
     }
 
     pub(super) fn started(&self, session: &Session) {
-        say(format_args!("recording to {} (Ctrl-C ends){}\n", self.output, session.not_measured()));
+        say(format_args!("recording to {} (Ctrl-C ends){}\n", self.output, behind(session.not_measured())));
     }
 
     pub(super) fn interval(&self, interval: &Interval, count: u64) {

@@ -58,7 +58,7 @@ impl Tool for Overview {
                 verdict: short(&report.verdict, most),
                 summary: report.summary.clone(),
                 cgroups: List::of(cgroups.iter().map(|cgroup| CgroupNow::of(cgroup, seen.whole.duration_ns)), most),
-                not_measured: seen.observations.session().not_measured().trim_start_matches("; ").to_owned(),
+                not_measured: seen.observations.session().not_measured().unwrap_or_default(),
             })
         })
         .await?

@@ -42,7 +42,7 @@ pub struct PageMoment {
     waits: Vec<WaitNow>,
     /// Why causes of waits are missing. `None` if they were measured.
     waits_missing: Option<String>,
-    /// Measures that are missing on this host, as text. Empty if all are there.
+    /// Measures that are missing on this host, separated by commas. Empty if all are there.
     not_measured: String,
 }
 
@@ -134,7 +134,7 @@ impl PageMoment {
             active: all.len(),
             waits: waits.iter().map(|wait| WaitNow::of(wait, duration)).collect(),
             waits_missing,
-            not_measured: session.not_measured(),
+            not_measured: session.missing_metrics().join(", "),
         }
     }
 }

@@ -99,7 +99,7 @@ function showHost(moment) {
   setText($("host"), host.name);
   setText($("facts"), "Linux " + host.kernel + " · " + host.cpus + (host.cpus === 1 ? " CPU" : " CPUs") + " · interval " + time(moment.duration_ns));
   setText($("version"), "lagstop " + host.lagstop + ".");
-  setText($("not-measured"), moment.not_measured ? "Not measured" + moment.not_measured.replace(/^; not measured/, "") : "");
+  setText($("not-measured"), moment.not_measured ? "Not measured: " + moment.not_measured + " (run `lagstop check` for the reasons)" : "");
   const figures = [
     ["Tasks waiting", amount(host.waiting)], ["CPUs busy", share(host.utilisation)], ["Switch cost", share(host.overhead)],
     ["PSI some", share(host.pressure)], ["Steal", share(host.steal)], ["Active cgroups", String(moment.active)],
