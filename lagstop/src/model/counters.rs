@@ -178,8 +178,8 @@ macro_rules! counters {
     (
         $(#[$attribute:meta])*
         pub struct $counters:ident $(, read by $read:ident)?;
-        always { $($(#[doc = $always_doc:expr])+ $always:ident: $always_type:ty => $always_counter:expr;)* }
-        if_measured { $($(#[doc = $maybe_doc:expr])+ $maybe:ident: $maybe_type:ty => $maybe_counter:expr;)* }
+        always { $($(#[doc = $always_doc:literal])+ $always:ident: $always_type:ty => $always_counter:expr;)* }
+        if_measured { $($(#[doc = $maybe_doc:literal])+ $maybe:ident: $maybe_type:ty => $maybe_counter:expr;)* }
     ) => {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         $(#[$attribute])*

@@ -3,7 +3,6 @@
 use super::{
     Nanos, Tasks,
     counters::{COSTS, Counter, SWITCHES, WAITS, counters},
-    wait_cause::part_of_wait,
 };
 
 const CAUSES: Counter = Counter::from("log of the tasks that ran on each CPU");
@@ -55,25 +54,25 @@ counters! {
         runq_waits: u64 => WAITS;
         /// Total time of these waits. A whole wait counts when and where it ends. The seven causes below add up to it.
         runq_wait_ns: Nanos => WAITS;
-        #[doc = part_of_wait!(wait_behind_ns)]
+        /// Part of `runq_wait_ns`: tasks of other cgroups ran.
         wait_behind_ns: Nanos => CAUSES.column("behind-others", "behind%", 7,
             "waits behind other cgroups", "run-queue wait while tasks of other cgroups ran, in % of one CPU");
-        #[doc = part_of_wait!(wait_self_ns)]
+        /// Part of `runq_wait_ns`: other tasks of the same cgroup ran.
         wait_self_ns: Nanos => CAUSES.column("behind-self", "self %", 6,
             "waits behind its own tasks", "run-queue wait while other tasks of the same cgroup ran, in % of one CPU");
-        #[doc = part_of_wait!(wait_kernel_ns)]
+        /// Part of `runq_wait_ns`: kernel threads ran, whatever their cgroup.
         wait_kernel_ns: Nanos => CAUSES;
-        #[doc = part_of_wait!(wait_idle_ns)]
+        /// Part of `runq_wait_ns`: the CPU was still idle, and about to run the task.
         wait_idle_ns: Nanos => CAUSES;
-        #[doc = part_of_wait!(wait_throttled_ns)]
+        /// Part of `runq_wait_ns`: the quota of the cgroup, or of an ancestor, was used up.
         wait_throttled_ns: Nanos => Counter::from(
             "growth of `cfs_rq.throttled_clock_self_time`, or its equivalent on older kernels")
             .column("wait-throttled", "quota %", 7,
             "waits for its quota",
             "run-queue wait while its quota, or that of an ancestor, was used up, in % of one CPU");
-        #[doc = part_of_wait!(wait_elsewhere_ns)]
+        /// Part of `runq_wait_ns`: the task waited on another CPU, before it was migrated.
         wait_elsewhere_ns: Nanos => CAUSES;
-        #[doc = part_of_wait!(wait_unknown_ns)]
+        /// Part of `runq_wait_ns`: what the CPU did is unknown.
         wait_unknown_ns: Nanos => CAUSES;
         /// Migrations of its tasks to another CPU.
         migrations: u64 => MOVES.metric("lagstop_cgroup_migrations_total")

@@ -2,14 +2,14 @@
 
 use super::{Counter, Nanos, Totals, counters::place_of};
 
-/// Declares causes of waits: the counter of their time, what happened during the wait, their name in metrics, how they are
-/// said behind "the wait is", and how in a list of culprits.
+/// Declares causes of waits: the counter of their time, their name in metrics, how they are said behind "the wait is", and
+/// how in a list of culprits.
 macro_rules! causes {
-    ($($cause:ident: $counter:ident $meaning:literal $name:literal $phrase:literal $label:literal;)+) => {
+    ($($(#[$attribute:meta])* $cause:ident: $counter:ident $name:literal $phrase:literal $label:literal;)+) => {
         /// What a CPU did while a task waited for it. The times of all add up to [`Totals::runq_wait_ns`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum WaitCause {
-            $(#[doc = concat!($meaning, ".")] $cause,)+
+            $($(#[$attribute])* $cause,)+
         }
 
         impl WaitCause {
@@ -29,10 +29,8 @@ macro_rules! causes {
             }
 
             /// What happened during the wait.
-            pub(crate) const fn meaning(self) -> &'static str {
-                match self {
-                    $(Self::$cause => $meaning,)+
-                }
+            pub(crate) fn meaning(self) -> &'static str {
+                self.counter().meaning.trim_start_matches("Part of `runq_wait_ns`: ").trim_end_matches('.')
             }
 
             /// Its name in metrics; stable.
@@ -56,35 +54,17 @@ macro_rules! causes {
                 }
             }
         }
-
-        /// The meaning of the counter of a cause.
-        macro_rules! part_of_wait {
-            $(($counter) => { concat!("Part of `runq_wait_ns`: ", $meaning, ".") };)+
-        }
-        pub(super) use part_of_wait;
     };
 }
 
 causes! {
-    OtherCgroups: wait_behind_ns
-        "tasks of other cgroups ran"
-        "behind" "behind other cgroups" "(lesser culprits)";
-    OwnThreads: wait_self_ns
-        "other tasks of the same cgroup ran"
-        "self" "behind threads of the same cgroup" "(its own threads)";
-    KernelThreads: wait_kernel_ns
-        "kernel threads ran, whatever their cgroup"
-        "kernel" "behind kernel threads" "(kernel threads)";
-    IdleCpu: wait_idle_ns
-        "the CPU was still idle, and about to run the task"
-        "idle" "while the CPU was idle" "(CPU idle or waking)";
-    Throttled: wait_throttled_ns
-        "the quota of the cgroup, or of an ancestor, was used up"
-        "throttled" "while throttled by a quota" "(throttled by quota)";
-    OtherCpu: wait_elsewhere_ns
-        "the task waited on another CPU, before it was migrated"
-        "elsewhere" "on another CPU before a migration" "(on another CPU)";
-    Unknown: wait_unknown_ns
-        "what the CPU did is unknown"
-        "unknown" "unattributed" "(unknown)";
+    /// Tasks of other cgroups ran.
+    OtherCgroups: wait_behind_ns "behind" "behind other cgroups" "(lesser culprits)";
+    OwnThreads: wait_self_ns "self" "behind threads of the same cgroup" "(its own threads)";
+    KernelThreads: wait_kernel_ns "kernel" "behind kernel threads" "(kernel threads)";
+    IdleCpu: wait_idle_ns "idle" "while the CPU was idle" "(CPU idle or waking)";
+    Throttled: wait_throttled_ns "throttled" "while throttled by a quota" "(throttled by quota)";
+    /// The task was on another CPU, and was migrated.
+    OtherCpu: wait_elsewhere_ns "elsewhere" "on another CPU before a migration" "(on another CPU)";
+    Unknown: wait_unknown_ns "unknown" "unattributed" "(unknown)";
 }
