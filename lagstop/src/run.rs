@@ -8,6 +8,6 @@ mod series;
 
 pub use account::{Account, CommandWaits, WaitedBehind, Work};
 pub use crowded::{CrowdedOut, Crowder};
-pub use limits::Limits;
-pub use outcome::{CommandStatus, Disturbance, EndedRun, Exceeded, Run, RunShares, RunVerdict, Unmeasured, judge};
+pub use limits::{Disturbance, Limits};
+pub use outcome::{CommandStatus, EndedRun, Exceeded, Run, RunShares, RunVerdict, Unmeasured, judge};
 pub use series::{Method, RunSeries, Spread};

@@ -1,10 +1,50 @@
-//! How much of a run's time others may take before it counts as disturbed.
+//! What disturbs a run, and how much of its time others may take before it counts as disturbed.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Disturbance;
 use crate::units::Nanos;
+
+/// What disturbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Disturbance {
+    /// `waited` + `crowded_out`.
+    Wait,
+    Throttled,
+    Steal,
+}
+
+impl Disturbance {
+    pub const ALL: [Self; 3] = [Self::Wait, Self::Throttled, Self::Steal];
+
+    /// What it is called, before its share.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Wait => "waited because of others",
+            Self::Throttled => "throttled",
+            Self::Steal => "steal",
+        }
+    }
+
+    /// What its share is of, for the docs.
+    pub(crate) const fn meaning(self) -> &'static str {
+        match self {
+            Self::Wait => "waits behind others + crowded out",
+            Self::Throttled => "waits because a quota was used up",
+            Self::Steal => "steal / (busy + steal) of this host's CPUs; the least is three clock ticks",
+        }
+    }
+
+    /// The flag that sets its limit.
+    pub const fn flag(self) -> &'static str {
+        match self {
+            Self::Wait => "--max-wait",
+            Self::Throttled => "--max-throttled",
+            Self::Steal => "--max-steal",
+        }
+    }
+}
 
 /// Shares from which on a run is disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]

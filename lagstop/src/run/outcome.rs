@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use thiserror::Error;
 
-use super::{CommandWaits, Crowder, Limits, WaitedBehind, Work};
+use super::{CommandWaits, Crowder, Disturbance, Limits, WaitedBehind, Work};
 use crate::{
     host::{CgroupMoment, Frequency, HostMoment, SeenWork},
     model::Nanos,
@@ -73,47 +73,6 @@ pub enum RunVerdict {
     /// What would have to be known is not.
     #[default]
     NotJudged,
-}
-
-/// What disturbs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Disturbance {
-    /// `waited` + `crowded_out`.
-    Wait,
-    Throttled,
-    Steal,
-}
-
-impl Disturbance {
-    pub const ALL: [Self; 3] = [Self::Wait, Self::Throttled, Self::Steal];
-
-    /// What it is called, before its share.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Wait => "waited because of others",
-            Self::Throttled => "throttled",
-            Self::Steal => "steal",
-        }
-    }
-
-    /// What its share is of, for the docs.
-    pub(crate) const fn meaning(self) -> &'static str {
-        match self {
-            Self::Wait => "waits behind others + crowded out",
-            Self::Throttled => "waits because a quota was used up",
-            Self::Steal => "steal / (busy + steal) of this host's CPUs; the least is three clock ticks",
-        }
-    }
-
-    /// The flag that sets its limit.
-    pub const fn flag(self) -> &'static str {
-        match self {
-            Self::Wait => "--max-wait",
-            Self::Throttled => "--max-throttled",
-            Self::Steal => "--max-steal",
-        }
-    }
 }
 
 /// A limit, and what is above it.
