@@ -18,6 +18,7 @@ impl<T> ById<T> {
         self.0.binary_search_by_key(id, |(at, _)| *at).ok().map(|place| &self.0[place].1)
     }
 
+    #[cfg(test)]
     pub fn get_mut(&mut self, id: &CgroupId) -> Option<&mut T> {
         self.0.binary_search_by_key(id, |(at, _)| *at).ok().map(|place| &mut self.0[place].1)
     }

@@ -33,13 +33,13 @@ readings! {
     CPUS_ONLINE = "cpus_online", "lagstop_host_cpus_online": "CPUs online",
         "Read at the end of the interval.",
         "`/sys/devices/system/cpu/online`";
-    QUOTA = "quota_ns", "lagstop_cgroup_quota_cores": "CPU time per second that its quota allows",
+    QUOTA = "quota_ns", "lagstop_cgroup_quota_cores": "CPU time per second that its quota allows, if it has one",
         "Quota / period, read at the end of the interval. Left out if it has no quota of its own, if that is unknown, and in \
          recordings of older versions.",
         "`cpu.max`, or `cpu.cfs_quota_us` / `cpu.cfs_period_us`";
     BACKLOG = "backlog", "lagstop_listener_backlog": "Connections in its accept queues",
-        "Read at the end of the interval. `null` if the sockets could not be listed, and if more than 64 network namespaces had traffic and others were read in this \
-         interval: its counts (`drops`, `listen_overflows`) are in the interval that next reads it.",
+        "Read at the end of the interval. `null` if the sockets could not be listed, and if more than 64 network namespaces had \
+         traffic and others were read in this interval: its counts (`drops`, `listen_overflows`) are in the interval that next reads it.",
         "`sk_ack_backlog` of its sockets";
     BACKLOG_CAPACITY = "backlog_capacity", "lagstop_listener_backlog_capacity":
         "Capacity of its accept queues, in connections",

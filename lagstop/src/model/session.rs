@@ -24,7 +24,8 @@ pub struct Session {
     pub cpus_online: u64,
     /// CPUs that can be online (possible CPUs).
     pub cpus_possible: u64,
-    /// CPUs that were left alone (`--exclude-cpus`): they are not among those online, and few values still cover them (docs/measures.md, "Which CPUs").
+    /// CPUs that were left alone (`--exclude-cpus`): they are not among those online. Some values still cover them (docs/measures.md,
+    /// "Which CPUs").
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::cpus")]
     pub excluded_cpus: Vec<u32>,
     /// Intended length of an interval.

@@ -525,7 +525,7 @@ fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
 }
 
 #[test]
-fn a_change_that_lowers_protection_is_refused_and_the_old_doors_stay() {
+fn a_change_that_lowers_protection_is_refused_and_the_old_one_stays() {
     let keys = Keys::make();
     let hash = bcrypt::hash("secret", 4).unwrap();
     let tls = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";
