@@ -134,8 +134,11 @@ pub struct Plan {
     pub behind: u64,
     /// How far it may be ahead.
     pub ahead: u64,
-    /// How long a turn is.
+    /// How long a turn is at most.
     pub slice: u64,
+    /// By how much the virtual time moves on in a turn as they have been: so much later each of its tasks is served than the one
+    /// before.
+    pub turn: u64,
     /// Credit with [`ONE`] for a nanosecond of virtual time, with [`RANK_PLACES`]: the same for all.
     pub rank: u64,
 }

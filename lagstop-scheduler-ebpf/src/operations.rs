@@ -11,7 +11,7 @@ use crate::{
     kernel::{Task, argument, constant, load, now, this_cpu},
     kfuncs::{self, ENQ_WAKEUP, InsertArguments, KICK_IDLE, KICK_PREEMPT, LOCAL, Pointer},
     maps::{self, count},
-    turn::{FIRST, FIRST_OF_OTHERS, Standing, standing},
+    turn::{FIRST, FIRST_OF_OTHERS, Standing, last_standing, standing},
     virtual_time::{self, NOT_BEHIND},
 };
 
@@ -126,7 +126,7 @@ extern "C" fn lags_enqueue(context: *const u64) -> i32 {
     let now = now();
     let cpu = kfuncs::task_cpu(task.0) as u32;
     let queue = queue_of(cpu);
-    let own = standing(task, queue, now);
+    let own = last_standing(task, queue, now);
     if task.is_kernel_thread() && task.is_pinned() {
         kfuncs::insert(task.0, LOCAL, own.slice, flags);
         return 0;
@@ -228,7 +228,7 @@ extern "C" fn lags_dispatch(context: *const u64) -> i32 {
     let first = first_turn(queue);
     if !previous.is_null() && Task(previous).is_queued() {
         virtual_time::charge(cpu, now);
-        let own = standing(Task(previous), queue, now);
+        let own = last_standing(Task(previous), queue, now);
         if first == 0 || first > own.turn {
             Task(previous).set_slice(own.slice);
             count!(kept);

@@ -32,9 +32,21 @@ const KERNEL_THREADS_FIRST: u64 = 24;
 /// boot.
 pub(crate) const FIRST_OF_OTHERS: u64 = 1 << 32;
 
-/// Where `task` stands in `queue` now.
+/// Where `task` stands in `queue` now, if it is the first of its cgroup's.
 #[inline(always)]
 pub(crate) fn standing(task: Task, queue: u32, now: u64) -> Standing {
+    behind(task, queue, now, false)
+}
+
+/// Where `task` stands in `queue` now, behind all others of its cgroup. As a turn does not move once it is given, a burst of a
+/// hundred threads would else be served whole before anybody who comes later.
+#[inline(always)]
+pub(crate) fn last_standing(task: Task, queue: u32, now: u64) -> Standing {
+    behind(task, queue, now, true)
+}
+
+#[inline(always)]
+fn behind(task: Task, queue: u32, now: u64, is_last: bool) -> Standing {
     let slice = constant!(SETTINGS.slice);
     // A turn of 0 would be none.
     let first = (now >> KERNEL_THREADS_FIRST) | 1;
@@ -69,6 +81,7 @@ pub(crate) fn standing(task: Task, queue: u32, now: u64) -> Standing {
         return Standing { credit, turn: now + later, slice, group };
     }
     let time = virtual_time::of_group(state, plan, of_queue);
+    let time = if is_last { virtual_time::behind_others(state, plan, time, of_queue) } else { time };
     let turn = if time < of_queue { time & !NOT_BEHIND } else { time | NOT_BEHIND };
     Standing { credit: virtual_time::credit(plan, time, of_queue), turn, slice, group }
 }

@@ -50,6 +50,27 @@ pub(crate) fn of_group(group: Shared<Group>, plan: Shared<Plan>, of_queue: u64) 
     (if time > most { most } else { time }) as u64
 }
 
+/// That of the last task of a cgroup that is at `time`, when those before it will have had their turns; within what it may be
+/// ahead.
+#[inline(always)]
+pub(crate) fn behind_others(group: Shared<Group>, plan: Shared<Plan>, time: u64, of_queue: u64) -> u64 {
+    /// Of more than these the limit is reached anyway, and no product overflows.
+    const MOST_OTHERS: i64 = 1 << 16;
+    // It is among them.
+    let others = field!(group.runnable).get() - 1;
+    let others = if others < 0 { 0 } else { others };
+    let others = if others < MOST_OTHERS { others } else { MOST_OTHERS };
+    let later = time + others as u64 * field!(plan.turn).get();
+    let most = of_queue + field!(plan.ahead).get();
+    if later < most {
+        later
+    } else if time < most {
+        most
+    } else {
+        time
+    }
+}
+
 /// The credit of who is at `time`, with [`ONE`], where its queue is at `of_queue`.
 #[inline(always)]
 pub(crate) fn credit(plan: Shared<Plan>, time: u64, of_queue: u64) -> i64 {

@@ -21,6 +21,7 @@ mod growth;
 mod history;
 mod hosts;
 mod lags_candidates;
+mod loaded_sched_ext;
 mod migrations;
 mod noisy_neighbour;
 mod observations;
@@ -73,6 +74,7 @@ pub use forecast::{
 pub use growth::Growth;
 pub use history::HistoryPiece;
 pub use hosts::{DiagnosedHost, HostCosts, Hosts};
+pub use loaded_sched_ext::LoadedSchedExt;
 pub use observations::Observations;
 pub(crate) use observations::is_inside;
 pub use pictures::{Part, Pictures, VictimTime};

@@ -11,6 +11,7 @@ mod error;
 mod object;
 mod operations;
 mod plan;
+mod real_time_guard;
 mod run;
 mod shares;
 mod status;
@@ -21,8 +22,9 @@ pub use attached::{AttachedScheduler, SchedulerCounts, SchedulerEnd};
 pub use demand::IgnoredQuota;
 pub use error::SchedulerError;
 pub use plan::SchedulePlan;
-pub use run::{Learnt, PreparedSchedule, RunningScheduler, ScheduleOptions, prepare};
-pub use status::{GroupStatus, SchedulerStatus, StatusError};
+pub use real_time_guard::RealTimeGuard;
+pub use run::{GroupUse, Learnt, PreparedSchedule, RunningScheduler, ScheduleOptions, prepare};
+pub use status::{GroupStatus, ScheduleState, SchedulerStatus, StatusError};
 pub use tuning::{Credit, Tuning};
 
 /// The object that `cargo xtask ebpf` builds.

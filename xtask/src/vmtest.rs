@@ -55,6 +55,8 @@ Examples:
   cargo xtask vmtest --quick --install      Three kernels, with what that takes
   cargo xtask vmtest 6.12 6.12-hybrid       One kernel with cgroup v2, and with v1 and v2 side by side
   cargo xtask vmtest 7.2 --filter accept    Some tests on one kernel
+  cargo xtask vmtest 7.0-generic --filter suspend
+                                            A kernel that can rehearse suspend, which no other run takes
   cargo xtask vmtest 7.2 --cpus 32 --filter agree --timeout 3600
                                             On many processors
   cargo xtask vmtest 7.0 --with /usr/bin/stress-ng --run 'lagstop run -- stress-ng --cpu 4 --timeout 5'
@@ -125,6 +127,11 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Er
         for run in &runs {
             let Run { kernel, layout } = run;
             println!("{run:<14} {} {}, cgroup {}", kernel.arch.name(), kernel.version, layout.name());
+        }
+        if arguments.kernels.is_empty() && !arguments.quick {
+            for run in matrix::by_name() {
+                println!("{run:<14} {} {}, only by name", run.kernel.arch.name(), run.kernel.version);
+            }
         }
         return Ok(());
     }

@@ -147,6 +147,7 @@ mod tests {
             work: Duration::from_millis(40),
             latency_target: Duration::from_millis(100),
             demand: 0.1,
+            light_alone: false,
             depth: 0,
             base: "bench".to_owned(),
             seed: 7,

@@ -24,6 +24,9 @@ pub struct Bench {
     pub work_ms: f64,
     /// Mean demand of a function, in CPUs. Only for open loops with generated requests.
     pub demand: Option<f64>,
+    /// Whether the functions with at least the mean demand were left out. The light ones' latencies are then what they take with
+    /// no heavy one beside them.
+    pub light_alone: bool,
     /// Latency that closed loops are tuned to, in milliseconds.
     pub latency_target_ms: Option<f64>,
     /// A request is in time up to this latency, in milliseconds.
@@ -89,7 +92,7 @@ pub struct BenchRun {
     pub latency: Latency,
     /// Functions with less than the mean demand. `None` in closed loops, where all functions have the same demand.
     pub light: Option<BenchSide>,
-    /// The other functions.
+    /// The other functions. `None` if they were left out, too.
     pub heavy: Option<BenchSide>,
     /// Scheduling overhead, as a share of the time of all CPUs. `None` if not measured, here and below.
     pub overhead: Option<f64>,
@@ -158,6 +161,7 @@ impl Bench {
             work_ms: ms(settings.work),
             demand: (settings.workload == BenchWorkload::Azure && settings.traces.is_empty())
                 .then_some(settings.demand),
+            light_alone: settings.light_alone,
             latency_target_ms: is_closed.then(|| ms(settings.latency_target)),
             in_time_ms: ms(BenchSettings::IN_TIME),
             depth: settings.depth,

@@ -229,7 +229,8 @@ impl Deployment {
         let above = this.inner.last().unwrap_or(&this.base);
         above.hand_down_cpu(hierarchy).map_err(|error| cannot(above.directory(), error))?;
         let above = above.directory().to_owned();
-        for (number, demand) in (0..functions).zip(demands(settings, functions)) {
+        let chosen = (0..functions).zip(demands(settings, functions));
+        for (number, demand) in chosen.filter(|(_, demand)| demand.is_light || !settings.light_alone) {
             this.refuse_when_stopped()?;
             let directory = above.join(format!("func-{number}"));
             let cgroup = OwnCgroup::make(directory.clone(), PURPOSE).map_err(|error| cannot(&directory, error))?;
@@ -238,11 +239,11 @@ impl Deployment {
             let function = this.start(hierarchy, demand, settings.work).map_err(wrong("cannot be started"))?;
             this.functions.push(function);
             let assignment = Assignment::new(settings, number, demand, speed, at_once);
-            this.tell(number, &assignment).map_err(wrong("cannot receive its settings"))?;
+            this.tell(&assignment).map_err(wrong("cannot receive its settings"))?;
         }
-        for number in 0..functions {
+        for (number, function) in (0..).zip(&mut this.functions) {
             let wrong = |source| BenchError::Function { function: number, what: "is not ready", source };
-            match this.hear(number).map_err(wrong)? {
+            match function.hear().map_err(wrong)? {
                 line if line == function::READY => {}
                 _ => return Err(wrong(io::ErrorKind::InvalidData.into())),
             }
@@ -269,13 +270,10 @@ impl Deployment {
         Ok(Function { demand, group, child, stdin, stdout: BufReader::new(stdout) })
     }
 
-    fn tell(&mut self, function: u32, assignment: &Assignment) -> io::Result<()> {
+    /// Tells the function that was started last.
+    fn tell(&mut self, assignment: &Assignment) -> io::Result<()> {
         let line = serde_json::to_string(assignment)?;
-        self.functions[function as usize].say(&line)
-    }
-
-    fn hear(&mut self, function: u32) -> io::Result<String> {
-        self.functions[function as usize].hear()
+        self.functions.last_mut().map_or(Ok(()), |function| function.say(&line))
     }
 
     fn refuse_when_stopped(&self) -> Result<(), BenchError> {
@@ -375,7 +373,7 @@ impl Deployment {
         point.at_once = self.at_once;
         if !settings.workload.is_closed() {
             point.light = Some(self.side(true, tallies, intervals));
-            point.heavy = Some(self.side(false, tallies, intervals));
+            point.heavy = (!settings.light_alone).then(|| self.side(false, tallies, intervals));
         }
         point
     }

@@ -64,6 +64,8 @@ pub struct BenchSettings {
     pub latency_target: Duration,
     /// Mean demand of a function in open loops, in CPUs.
     pub demand: f64,
+    /// Leave out the functions with at least the mean demand.
+    pub light_alone: bool,
     /// Levels of cgroups between the base and a function.
     pub depth: u32,
     /// The base's name, below the root of the hierarchy.

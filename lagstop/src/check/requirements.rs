@@ -286,8 +286,9 @@ fn scheduling_groups(surroundings: &Surroundings) -> Requirement {
             "not enabled for any cgroup below the root: the scheduler puts all tasks into one group",
             Loss::Part("separate cgroups, except with --group-by leaf"),
             &[
-                &format!("echo +cpu > {}/cgroup.subtree_control", seen.mount),
-                "with systemd: CPUAccounting=yes in a unit",
+                // systemd enables it for all units beside one that has a weight, and takes back what others enable.
+                "with systemd: sudo systemctl set-property --runtime SERVICE CPUWeight=100",
+                &format!("without systemd: echo +cpu > {}/cgroup.subtree_control", seen.mount),
             ],
         ),
         Err(_) => unknown(NAME, "no cgroup hierarchy found", &[]),

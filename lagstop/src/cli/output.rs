@@ -12,7 +12,10 @@ use std::{
 
 use clap::Args;
 
-pub(super) use self::{growing::GrowingFile, whole::WholeFile};
+pub(super) use self::{
+    growing::GrowingFile,
+    whole::{WholeFile, directory},
+};
 use super::Failure;
 use crate::display::plain;
 
@@ -86,7 +89,7 @@ const MODE: u32 = 0o600;
 
 /// Creates a file where nothing exists yet, not even a link.
 fn make(path: &Path) -> io::Result<File> {
-    File::options().write(true).create_new(true).mode(MODE).custom_flags(libc::O_NOFOLLOW).open(path)
+    File::options().read(true).write(true).create_new(true).mode(MODE).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
 /// Opens an existing file for writing. Refuses a file that has replaced the one of `before` since.

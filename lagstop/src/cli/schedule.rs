@@ -1,13 +1,16 @@
 //! `lagstop schedule`
 
+mod plan;
+mod status;
+
 use std::{
-    fmt::Write as _,
     process::ExitCode,
     time::{Duration, Instant},
 };
 
 use clap::Args as ClapArgs;
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use sd_notify::NotifyState;
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
 use super::{
@@ -15,27 +18,26 @@ use super::{
     values::{glob, positive},
 };
 use crate::{
-    display::{display_name, pad_left},
-    host::started,
     kernel::loaded_scheduler,
     schedule::{
-        self, Credit, GroupStatus, PreparedSchedule, RunningScheduler, ScheduleOptions, SchedulerCounts, SchedulerEnd,
-        SchedulerError, SchedulerStatus, Tuning,
+        self, Credit, Learnt, PreparedSchedule, RunningScheduler, ScheduleOptions, SchedulerEnd, SchedulerError, Tuning,
     },
     signals::Endings,
-    units::{count, number, plural},
 };
+use plan::planned;
+use status::{Log, line};
 
 const EXAMPLES: &str = "\
 Examples:
-  sudo lagstop schedule --dry-run      Print whether this host can be scheduled by LAGS, and change nothing
+  sudo lagstop schedule --dry-run      Print whether LAGS can schedule this host, and which cgroups would go first
   sudo lagstop schedule --duration 10m Schedule it for ten minutes
   sudo lagstop schedule --only '/kubepods*'
                                        Rank only these cgroups; all others never go first
-  lagstop schedule --status            Print what a running one has done, or why the last one ended
+  lagstop schedule --status            Print what LAGS has done so far, or why its last run ended or was refused
 
-However lagstop ends, the kernel takes its own scheduler back at once, except while real-time tasks take all CPUs before Linux 7.0.
-CPU quotas do not hold while LAGS schedules.
+When lagstop ends or is killed, the kernel takes its own scheduler back at once.
+Exception: before Linux 7.0, the host hangs under LAGS if real-time tasks take all CPUs.
+CPU quotas (cpu.max) are not enforced while LAGS schedules.
 docs/schedule.md explains when to use it, and lists what was measured.";
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -45,28 +47,28 @@ pub(super) struct Args {
     #[arg(long, alias = "for", value_name = "TIME", value_parser = positive)]
     duration: Option<Duration>,
 
-    /// Print what it would do, and change nothing
+    /// Print what it would do and which cgroups would go first, and change nothing
     #[arg(long)]
     dry_run: bool,
 
-    /// Print what a running one has done, or why the last one ended
+    /// Print what LAGS has done so far, or why its last run ended or was refused
     #[arg(long, conflicts_with_all = ["dry_run", "duration", "only", "ignore_quotas", "ignore_real_time", "every"])]
     status: bool,
 
-    /// Rank only the cgroups whose paths match GLOB (repeatable). All others never go first, however little they use
+    /// Let only the cgroups whose paths match GLOB go first (repeatable). LAGS still schedules all others, without a head start
     #[arg(long, value_name = "GLOB", value_parser = glob)]
     only: Vec<Glob>,
 
-    /// Schedule although cgroups have CPU quotas. No quota holds then: a cgroup limited to 20% of a CPU can use all of it
+    /// Schedule although cgroups have CPU quotas. They are not enforced then: a cgroup limited to 20% of a CPU can use all of it
     #[arg(long)]
     ignore_quotas: bool,
 
-    /// Schedule even while real-time tasks use half of a CPU or more. Before Linux 7.0, the host hangs under LAGS if
-    /// they take all CPUs
+    /// Skip the check for real-time tasks that use half of a CPU or more, which is made before Linux 7.0. The host hangs
+    /// there under LAGS if they take all CPUs
     #[arg(long)]
     ignore_real_time: bool,
 
-    /// Print a line of what was done this often
+    /// Print a summary line every TIME
     #[arg(long, value_name = "TIME", value_parser = positive)]
     every: Option<Duration>,
 
@@ -81,8 +83,8 @@ struct TuningArgs {
     #[arg(long, value_enum, default_value = "used")]
     credit: Credit,
 
-    /// How long lighter cgroups can go first at most. With --credit paper, the time constant by which the past is
-    /// forgotten
+    /// The longest head start: for how long lighter cgroups can go first at most. With --credit paper, the time constant
+    /// by which the past is forgotten
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = positive)]
     memory: Duration,
 
@@ -90,16 +92,21 @@ struct TuningArgs {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
     learn: Duration,
 
-    /// How long lighter cgroups can go first, times the number of active cgroups per CPU; never above 4s or --memory
+    /// The head start: for how long lighter cgroups can go first, times the number of active cgroups per CPU. Never more
+    /// than 4s or --memory
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = guard)]
     guard: Duration,
 
-    /// How long a task runs while others wait
+    /// How long a task runs while others wait, where light cgroups take an eighth of all turns or more
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = slice)]
     slice: Duration,
 
-    /// How much lighter the cgroup of a waking task must be to preempt, in shares
-    #[arg(long, value_name = "SHARES", default_value = "0.25", value_parser = margin)]
+    /// The same where light cgroups take no turns
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = slice)]
+    short_slice: Duration,
+
+    /// How much less credit the cgroup of a waking task must have to preempt (0 to 1: docs/schedule.md)
+    #[arg(long, value_name = "CREDIT", default_value = "0.25", value_parser = margin)]
     margin: f64,
 
     /// How long a task runs before it can be preempted
@@ -132,27 +139,50 @@ fn margin(text: &str) -> Result<f64, String> {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.status {
-        return status();
+        return status::show();
     }
-    let mut prepared = schedule::prepare(args.options()?)?;
-    prepared.look_at_real_time()?;
+    let prepared = prepare(args.options()?).map_err(|why| {
+        if args.dry_run {
+            return format!("LAGS cannot schedule this host: {why}");
+        }
+        Log::refused(&why);
+        format!("LAGS was not started: {why}")
+    })?;
     if args.dry_run {
-        return Ok(print(&planned(&prepared)));
+        return block_on(dry_run(args, prepared));
     }
     if !prepared.quotas.is_empty() {
         say(format_args!(
-            "lagstop: {} not hold while LAGS schedules\n",
+            "lagstop: {} not enforced while LAGS schedules\n",
             match prepared.quotas.len() {
-                1 => "the CPU quota of one cgroup does".to_owned(),
-                many => format!("the CPU quotas of {many} cgroups do"),
+                1 => "the CPU quota of one cgroup is".to_owned(),
+                many => format!("the CPU quotas of {many} cgroups are"),
             }
         ));
     }
     block_on(async {
         let mut endings = listen()?;
-        let Some(running) = start(args, prepared, &mut endings).await? else { return Ok(ExitCode::SUCCESS) };
+        let started = start(args, prepared, &mut endings).await.inspect_err(Log::refused)?;
+        let Some(running) = started else { return Ok(ExitCode::SUCCESS) };
         schedule(args, running, &mut endings).await
     })
+}
+
+fn prepare(options: ScheduleOptions) -> Result<PreparedSchedule, SchedulerError> {
+    let mut prepared = schedule::prepare(options)?;
+    prepared.look_at_real_time()?;
+    Ok(prepared)
+}
+
+/// `--dry-run`
+async fn dry_run(args: &Args, mut prepared: PreparedSchedule) -> Result<ExitCode, Failure> {
+    let learn = args.tuning.learn;
+    if learn.is_zero() {
+        return Ok(print(&planned(&prepared, None)));
+    }
+    let Some((learnt, took)) = learn_for(learn, &prepared, &mut listen()?).await? else { return Ok(ExitCode::SUCCESS) };
+    let uses = prepared.group_uses(learnt, took)?;
+    Ok(print(&planned(&prepared, Some((&uses, &humantime::format_duration(learn).to_string())))))
 }
 
 impl Args {
@@ -168,8 +198,9 @@ impl Args {
 
 impl TuningArgs {
     fn tuning(&self) -> Tuning {
-        let Self { credit, memory, guard, slice, margin, protect, .. } = *self;
-        Tuning { credit, memory, guard, slice, margin, protect, preempts: !self.no_preemption, ..Tuning::default() }
+        let Self { credit, memory, guard, slice, short_slice, margin, protect, .. } = *self;
+        let preempts = !self.no_preemption;
+        Tuning { credit, memory, guard, slice, short_slice, margin, protect, preempts, ..Tuning::default() }
     }
 }
 
@@ -184,36 +215,18 @@ fn only(globs: &[Glob]) -> Result<Option<GlobSet>, Failure> {
     Ok(Some(set.build()?))
 }
 
-/// Describes what would be done.
-fn planned(prepared: &PreparedSchedule) -> String {
-    let PreparedSchedule { cgroups, ranked, weighted, quotas, .. } = prepared;
-    let mut text = format!(
-        "LAGS can schedule this host. It would rank {} of {}, in {}.\n",
-        count(*ranked as u64),
-        plural(*cgroups as u64, "cgroup"),
-        match prepared.queues() {
-            1 => "one queue".to_owned(),
-            many => format!("{many} queues, one for each last-level cache"),
-        },
-    );
-    if *weighted > 0 {
-        let _ = writeln!(text, "{} a weight or cpu.idle, by which LAGS shares out CPU time.", have(*weighted));
+/// Measures for this time what each cgroup uses, and how long that was. `None` if lagstop was asked to end.
+async fn learn_for(
+    time: Duration,
+    prepared: &PreparedSchedule,
+    endings: &mut Endings,
+) -> Result<Option<(Learnt, Duration)>, SchedulerError> {
+    say(format_args!("Measuring the CPU use of each cgroup for {} ...\n", humantime::format_duration(time)));
+    let (learnt, began) = (prepared.learn()?, Instant::now());
+    tokio::select! {
+        () = sleep(time) => Ok(Some((learnt, began.elapsed()))),
+        () = endings.wait() => Ok(None),
     }
-    if !quotas.is_empty() {
-        let _ = writeln!(text, "{} a CPU quota, which does not hold while LAGS schedules.", have(quotas.len()));
-    }
-    if prepared.fears_real_time() {
-        text.push_str(
-            "On this kernel, real-time tasks that take all CPUs hang the host while LAGS schedules. lagstop ends LAGS when real-time \
-             tasks use half of a CPU, but that can be too late. Linux 7.0 and later do not have this problem.\n",
-        );
-    }
-    text + "Nothing was changed.\n"
-}
-
-fn have(cgroups: usize) -> String {
-    let has = if cgroups == 1 { "has" } else { "have" };
-    format!("{} {has}", plural(cgroups as u64, "cgroup"))
 }
 
 /// Measures what each cgroup uses, and switches the host. `None` if it was asked to end before.
@@ -221,20 +234,15 @@ async fn start(
     args: &Args,
     prepared: PreparedSchedule,
     endings: &mut Endings,
-) -> Result<Option<RunningScheduler>, Failure> {
+) -> Result<Option<RunningScheduler>, SchedulerError> {
     let learn = args.tuning.learn;
-    let learnt = if learn.is_zero() {
-        None
-    } else {
-        say(format_args!("measuring use for {} ...\n", humantime::format_duration(learn)));
-        let (learnt, began) = (prepared.learn()?, Instant::now());
-        tokio::select! {
-            () = sleep(learn) => {}
-            () = endings.wait() => return Ok(None),
-        }
-        Some((learnt, began.elapsed()))
-    };
-    Ok(Some(prepared.attach(learnt)?))
+    if learn.is_zero() {
+        return prepared.attach(None).map(Some);
+    }
+    match learn_for(learn, &prepared, endings).await? {
+        Some(learnt) => prepared.attach(Some(learnt)).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Runs until it ends for any reason.
@@ -242,6 +250,9 @@ async fn schedule(args: &Args, mut running: RunningScheduler, endings: &mut Endi
     let mut log = Log::new();
     log.write(&running, None);
     say(format_args!("LAGS schedules this host (Ctrl-C ends)\n"));
+    // Without systemd, nobody is told. LAGS goes on, whatever systemd makes of it.
+    let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("LAGS schedules this host")]);
+    let mut had_groups = true;
     let mut beat = interval_at(tokio::time::Instant::now() + RunningScheduler::EVERY, RunningScheduler::EVERY);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut said = Instant::now();
@@ -254,13 +265,23 @@ async fn schedule(args: &Args, mut running: RunningScheduler, endings: &mut Endi
             break Why::TimeIsOver;
         }
         match running.refresh() {
-            Ok(None) => {}
+            Ok(None) => {
+                let has_groups = running.has_groups();
+                if std::mem::replace(&mut had_groups, has_groups) && !has_groups {
+                    say(format_args!(
+                        "lagstop: LAGS does not prefer light cgroups any more, because the cpu controller was disabled in all cgroups. \
+                         Enable it again (sudo systemctl set-property --runtime SERVICE CPUWeight=100), or stop LAGS\n"
+                    ));
+                }
+            }
             Ok(Some(SchedulerEnd::CpusChanged)) => {
                 // What holds unless it starts again.
-                log.write(&running, Some("CPUs came or went"));
+                log.write(&running, Some("a CPU went online or offline"));
+                log.earlier = log.counted(&running)?;
                 drop(running);
-                say(format_args!("CPUs came or went: LAGS starts again\n"));
-                running = schedule::prepare(args.options()?)?.attach(None)?;
+                say(format_args!("A CPU went online or offline. Restarting LAGS ...\n"));
+                let prepared = schedule::prepare(args.options()?);
+                running = prepared.and_then(|prepared| prepared.attach(None)).inspect_err(Log::refused)?;
             }
             Ok(Some(ended)) => break Why::Ended(ended),
             Err(error) => break Why::Failed(error),
@@ -268,7 +289,7 @@ async fn schedule(args: &Args, mut running: RunningScheduler, endings: &mut Endi
         log.write(&running, None);
         if args.every.is_some_and(|every| said.elapsed() >= every) {
             said = Instant::now();
-            say(format_args!("{}\n", line(&running.counted()?, log.began.elapsed())));
+            say(format_args!("{}\n", line(&log.counted(&running)?, log.began.elapsed())));
         }
     };
     end(running, why, &mut log)
@@ -299,7 +320,7 @@ impl Why {
 
 /// Gives the host back to the kernel's scheduler, and prints what was done.
 fn end(running: RunningScheduler, why: Why, log: &mut Log) -> Result<ExitCode, Failure> {
-    let counted = running.counted()?;
+    let counted = log.counted(&running)?;
     let (mut told, mut is_error) = why.told();
     log.write(&running, Some(&told));
     // The kernel may have ended it first.
@@ -318,95 +339,6 @@ fn end(running: RunningScheduler, why: Why, log: &mut Log) -> Result<ExitCode, F
     say(format_args!("LAGS has ended: {told}. {state}\n"));
     print(&format!("{}\n", line(&counted, log.began.elapsed())));
     Ok(if is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// One line about what was done.
-fn line(counted: &SchedulerCounts, time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    let per_second = |n: u64| number(n as f64 / seconds.max(f64::MIN_POSITIVE));
-    let mut text = format!(
-        "{}s: {} dispatches/s, {} preemptions/s, {} continued/s, {} past the guard",
-        number(seconds),
-        per_second(counted.dispatched + counted.to_idle),
-        per_second(counted.preempted),
-        per_second(counted.kept),
-        count(counted.overdue),
-    );
-    if counted.overdue > 0 {
-        let _ = write!(text, " (by up to {} ms)", number(counted.longest_overdue_ns as f64 / 1e6));
-    }
-    if counted.unknown > 0 {
-        let _ = write!(text, ", {} of cgroups beyond the table", count(counted.unknown));
-    }
-    text
-}
-
-/// Writes the file that `--status` reads.
-struct Log {
-    began: Instant,
-    process_started: u64,
-    has_failed: bool,
-}
-
-impl Log {
-    fn new() -> Self {
-        Self { began: Instant::now(), process_started: started(std::process::id()).unwrap_or(0), has_failed: false }
-    }
-
-    /// A failure to write is only reported once.
-    fn write(&mut self, running: &RunningScheduler, ended: Option<&str>) {
-        const GROUPS: usize = 20;
-        let Ok(counted) = running.counted() else { return };
-        let status = SchedulerStatus {
-            pid: std::process::id(),
-            process_started: self.process_started,
-            seconds: self.began.elapsed().as_secs_f64(),
-            ended: ended.map(str::to_owned),
-            counted,
-            groups: running.groups(GROUPS).0,
-        };
-        if let Err(error) = status.write()
-            && !std::mem::replace(&mut self.has_failed, true)
-        {
-            say(format_args!("lagstop: --status will not work: {error}\n"));
-        }
-    }
-}
-
-/// `--status`
-fn status() -> Result<ExitCode, Failure> {
-    let status = SchedulerStatus::read()?;
-    let state = match (&status.ended, status.is_alive()) {
-        (Some(why), _) => format!("LAGS does not schedule this host. The last time it ended: {why}"),
-        (None, true) => format!("LAGS schedules this host (process {})", status.pid),
-        (None, false) => format!("LAGS does not schedule this host. Process {} was killed", status.pid),
-    };
-    let loaded = match loaded_scheduler() {
-        None => "The kernel has no sched_ext.".to_owned(),
-        Some(name) if name.is_empty() => "The kernel's own scheduler is in force.".to_owned(),
-        Some(name) => format!("The sched_ext scheduler {} is loaded.", display_name(&name)),
-    };
-    let mut text = format!("{state}.\n{loaded}\n{}\n", line(&status.counted, Duration::from_secs_f64(status.seconds)));
-    if !status.groups.is_empty() {
-        let by_load = status.groups.iter().any(|group| group.load_credit.is_some());
-        let credit = if by_load { " LOAD CREDIT" } else { "" };
-        let _ = writeln!(text, "\n   SHARE   TASKS       TURNS   PREEMPTED{credit}  CGROUP");
-        status.groups.iter().for_each(|group| text.push_str(&row(group)));
-    }
-    Ok(print(&text))
-}
-
-fn row(group: &GroupStatus) -> String {
-    let GroupStatus { path, share_cpus, tasks, turns, preempted, load_credit } = group;
-    let load_credit = load_credit.map(|credit| pad_left(&number(credit), 12)).unwrap_or_default();
-    format!(
-        "{} {} {} {}{load_credit}  {}\n",
-        pad_left(&number(*share_cpus), 8),
-        pad_left(&number(*tasks), 7),
-        pad_left(&count(*turns), 11),
-        pad_left(&count(*preempted), 11),
-        display_name(path),
-    )
 }
 
 #[cfg(test)]
@@ -440,15 +372,5 @@ mod tests {
         let options = parse(&["--only", "/a*", "--credit", "paper", "--no-preemption"]).unwrap().options().unwrap();
         assert!(options.only.unwrap().is_match("/ab/c"));
         assert_eq!((options.tuning.credit, options.tuning.preempts), (Credit::Paper, false));
-    }
-
-    #[test]
-    fn a_line_says_what_was_done() {
-        let counted =
-            SchedulerCounts { dispatched: 500, to_idle: 500, preempted: 20, kept: 10, ..SchedulerCounts::default() };
-        let said = line(&counted, Duration::from_secs(10));
-        assert_eq!(said, "10.0s: 100 dispatches/s, 2.00 preemptions/s, 1.00 continued/s, 0 past the guard");
-        let counted = SchedulerCounts { overdue: 3, longest_overdue_ns: 12_000_000, ..counted };
-        assert!(line(&counted, Duration::from_secs(10)).ends_with("3 past the guard (by up to 12.0 ms)"));
     }
 }

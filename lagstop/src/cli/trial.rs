@@ -85,12 +85,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = positive)]
     patience: Duration,
 
-    /// Use --policy lags although cgroups have CPU quotas. No quota holds in the blocks with the policy then
+    /// Use --policy lags although cgroups have CPU quotas. They are not enforced in the blocks with the policy
     #[arg(long)]
     ignore_quotas: bool,
 
-    /// Use --policy lags even while real-time tasks use half of a CPU or more. Before Linux 7.0, the host hangs under LAGS if
-    /// they take all CPUs
+    /// Use --policy lags or scx:PROGRAM even while real-time tasks use half of a CPU or more. Before Linux 7.0, the host
+    /// hangs under such a scheduler if they take all CPUs
     #[arg(long)]
     ignore_real_time: bool,
 
@@ -265,7 +265,13 @@ impl Args {
 pub(super) fn watch(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
     let watched =
         WatchedTrial::from_arguments(args.watched.clone()).ok_or("only `lagstop trial` starts its watchdog")?;
-    match watchdog::watch(&watched) {
+    let stands_still = |time| {
+        say(format_args!(
+            "lagstop: the process of the trial has not responded for {time:?}: the host is too busy, or the process was stopped (Ctrl-Z). The \
+             watchdog is ending the trial and undoing its changes. Try again when the host is less busy\n"
+        ));
+    };
+    match watchdog::watch(&watched, stands_still) {
         Ok(None) => Ok(ExitCode::SUCCESS),
         Ok(Some(restored)) => say_restored(&restored),
         Err(error) => Err(error.into()),

@@ -15,7 +15,7 @@ use rustix::{
     process::getuid,
 };
 
-use super::Failure;
+use super::{Failure, output::directory};
 use crate::{
     display::plain,
     kernel::{Capabilities, Capability},
@@ -74,7 +74,7 @@ impl Files {
         Capabilities::NONE.try_with(|| {
             let is_closed = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS) == Err(Errno::ACCESS);
             let is_kept_out =
-                |path: &PathBuf| is_closed(path, Access::WRITE_OK) || is_closed(home(path), Access::WRITE_OK);
+                |path: &PathBuf| is_closed(path, Access::WRITE_OK) || is_closed(directory(path), Access::WRITE_OK);
             if self.written.iter().any(is_kept_out) {
                 Capabilities::ANY_FILE
             } else if self
@@ -93,11 +93,6 @@ impl Files {
 /// The entries of a directory. Nothing for other files.
 fn inside(path: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path())
-}
-
-/// The directory that contains it.
-fn home(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

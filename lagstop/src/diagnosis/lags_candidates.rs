@@ -26,7 +26,7 @@ use super::{
     reweighting::{self, Simulations},
 };
 use crate::{
-    model::{Measure, Nanos},
+    model::{GroupBy, Measure, Nanos},
     units,
 };
 
@@ -144,8 +144,13 @@ impl<'a> Judged<'a> {
         let is_sure = self.plan().is_some_and(|plan| plan.is_sure(self.thresholds));
         let advice = match severity {
             Severity::Warning | Severity::Critical if is_sure => advice::advice(self),
-            Severity::Warning | Severity::Critical => vec![advice::trial_of(self)],
-            Severity::Info if self.is_far_off() => vec![advice::trial()],
+            Severity::Warning | Severity::Critical => advice::trials(self),
+            Severity::Info if self.is_far_off() => advice::trials(self),
+            Severity::NotEnoughData
+                if self.is_one_group() && self.observations.too_short(self.thresholds).is_none() =>
+            {
+                advice::where_there_is_one_group()
+            }
             _ => Vec::new(),
         };
         let mut caveats = self.caveats_of_plan();
@@ -191,7 +196,11 @@ impl<'a> Judged<'a> {
             );
         }
         if self.siblings().next().is_none() {
-            let verdict = if self.has_waits() {
+            let verdict = if self.is_one_group() {
+                "Cannot judge whether short jobs wait behind long ones: the scheduler puts all tasks of this host into one group, \
+                 because the cpu controller is enabled in no cgroup."
+                    .to_owned()
+            } else if self.has_waits() {
                 "Cannot judge whether short jobs wait behind long ones: only the root cgroup ran.".to_owned()
             } else {
                 format!("Cannot judge whether short jobs wait behind long ones: run-queue wait is {}.", self.why_not())
@@ -309,6 +318,15 @@ impl<'a> Judged<'a> {
         self.plan().is_some_and(|plan| {
             plan.forecast.change(ForecastFigure::LightWaiting).is_none() || !plan.forecast.is_near()
         })
+    }
+
+    /// Are cgroups nothing to the scheduler?
+    fn is_one_group(&self) -> bool {
+        if self.siblings().next().is_some() {
+            return false;
+        }
+        let session = &self.observations.session;
+        session.group_by == GroupBy::Scheduler && session.cgroup_version == 2 && session.cpu_files.is_empty()
     }
 
     fn has_waits(&self) -> bool {

@@ -4,6 +4,7 @@ mod behind;
 mod cgroup;
 mod crowded;
 mod listener;
+mod schedulers;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,6 +15,7 @@ pub(super) use behind::Long;
 pub(super) use cgroup::Observed;
 pub(super) use crowded::Crowded;
 pub(super) use listener::ObservedListener;
+pub(super) use schedulers::Schedulers;
 
 use super::{
     Density, HostSample, Span, Subject, Thresholds,
@@ -49,6 +51,7 @@ pub struct Observations {
     /// What the cgroups asked of the CPUs.
     pub(super) asked: Asked,
     pub(super) history: History,
+    pub(super) schedulers: Schedulers,
     /// CPUs that were online in the last interval with a list of CPUs.
     cpu_numbers: Vec<u32>,
     pub(super) listeners: BTreeMap<Address, ObservedListener>,
@@ -73,6 +76,7 @@ impl Observations {
             cgroups: BTreeMap::new(),
             asked: Asked::default(),
             history: History::default(),
+            schedulers: Schedulers::default(),
             cpu_numbers: Vec::new(),
             listeners: BTreeMap::new(),
             overflows: BTreeMap::new(),
@@ -126,6 +130,7 @@ impl Observations {
         }
         self.asked.add(interval);
         self.history.add(interval);
+        self.schedulers.add(&self.session, interval);
         if !interval.cpus.is_empty() {
             self.cpu_numbers = interval.cpus.iter().map(|cpu| cpu.cpu).collect();
         }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Figure, Finding, Severity, Span, Thresholds, Verdict};
+use super::{Figure, Finding, LoadedSchedExt, Severity, Span, Thresholds, Verdict};
 use crate::{
     model::{Host, Lost, Nanos, OwnCost, Session, lost_kind},
     units::{Unit, if_measured},
@@ -16,6 +16,9 @@ pub struct Report {
     pub session: Session,
     /// How long.
     pub span: Span,
+    /// What scheduled the host in place of the kernel's own scheduler, as far as that was recorded. `None`: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loaded_sched_ext: Option<LoadedSchedExt>,
     /// What is wrong, whose doing it is, and what to do.
     pub verdict: Verdict,
     /// The figures that people ask for first.
@@ -51,6 +54,14 @@ impl MeasuringCost {
 }
 
 impl Report {
+    /// The system that was measured, for people: kernel, CPUs, and the scheduler if it is not the kernel's own.
+    pub fn system(&self) -> String {
+        let Self { session, span, loaded_sched_ext, .. } = self;
+        let kernel = if session.kernel.is_empty() { "(unknown)" } else { &session.kernel };
+        let scheduler = loaded_sched_ext.as_ref().map(|loaded| format!(", {}", loaded.in_words(span.intervals)));
+        format!("Linux {kernel}, {}{}", session.cpus(session.cpus_online), scheduler.unwrap_or_default())
+    }
+
     /// The worst severity of all findings.
     pub fn worst(&self) -> Severity {
         self.findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::NotEnoughData)

@@ -31,6 +31,7 @@ impl Observations {
         Report {
             session: self.session.clone(),
             span: self.span,
+            loaded_sched_ext: self.schedulers.loaded().cloned(),
             summary: self.summary(),
             verdict,
             findings,

@@ -311,7 +311,15 @@ fn caveats(
 fn advice(observations: &Observations, tasks: &Totals, growth: Option<Growth>, thresholds: &Thresholds) -> Vec<Advice> {
     let notable = growth.filter(|growth| growth.is_notable(thresholds));
     let by_rate = notable.and_then(|growth| growth.rate_share());
-    let fewer = if tasks.involuntary_switches as f64 >= MOSTLY * tasks.switches as f64 {
+    let are_preemptions = tasks.involuntary_switches as f64 >= MOSTLY * tasks.switches as f64;
+    let loaded = observations.schedulers.at_end().filter(|name| !name.is_empty());
+    let fewer = if let Some(name) = loaded.filter(|_| are_preemptions) {
+        Advice::new(format!(
+            "Use longer time slices, because most switches are preemptions: see the options of the loaded sched_ext scheduler {}, \
+             which ignores the kernel's base slice.",
+            units::quoted(name)
+        ))
+    } else if are_preemptions {
         let (file, what) = slice_file(&observations.session.kernel);
         Advice::new(format!(
             "Use longer time slices, because most switches are preemptions. This doubles {what}. Tasks then wait \
@@ -393,6 +401,19 @@ mod tests {
         let steady: Vec<_> = (0..40).map(|seq| crate::model::Interval { seq, ..one.clone() }).collect();
         let finding = judged(&steady);
         assert!(finding.caveats.iter().any(|a| a.contains("load hardly varied")), "{:?}", finding.caveats);
+    }
+
+    #[test]
+    fn the_kernels_slice_is_not_advised_under_another_scheduler() {
+        let advised = |loaded: &str| {
+            let session = crate::model::Session { sched_ext: Some(loaded.to_owned()), ..fixture::session() };
+            let report = diagnose(&session, &fixture::overloaded(40), &Thresholds::default());
+            let finding = report.findings.into_iter().find(|f| f.rule == Rule::SchedulingOverhead).unwrap();
+            finding.advice.into_iter().find(|advice| advice.text.starts_with("Use longer time slices")).unwrap()
+        };
+        assert!(advised("").command.unwrap().contains("base_slice_ns"));
+        let loaded = advised("lags");
+        assert!(loaded.command.is_none() && loaded.text.contains("scheduler “lags”"), "{}", loaded.text);
     }
 
     #[test]

@@ -89,6 +89,7 @@ fn interval(row: &mut Row, epoch: Option<Epoch>, of: &Interval) {
     columns! { row, of; count: seq; nanos: start_ns duration_ns; count: merged; }
     row.text("switch_cost_way", of.switch_cost_way.clone());
     row.text("pick_function_way", of.pick_function_way.clone());
+    row.text("sched_ext", of.sched_ext.clone());
 }
 
 /// `worst` is the cgroup that it waits behind most, with its path.

@@ -74,6 +74,9 @@ pub struct Facts {
     /// What its types say of sched_ext; `None` where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sched_ext: Option<SchedExt>,
+    /// The sched_ext scheduler that is loaded, if one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loaded_scheduler: Option<String>,
     #[serde(skip)]
     pub(super) offsets: Offsets,
 }
@@ -119,6 +122,7 @@ impl Facts {
             config: configuration(&release),
             refused: BTreeMap::new(),
             sched_ext: None,
+            loaded_scheduler: loaded_scheduler().filter(|name| !name.is_empty()),
             offsets: Offsets::default(),
             release,
         };

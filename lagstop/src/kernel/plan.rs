@@ -228,6 +228,11 @@ fn choose(facts: &Facts, wishes: &Wishes, measure: Measure) -> Choice {
         choice.turn_down(measure.name(), Refusal::Off);
         return choice;
     }
+    if let (Measure::Pick, Some(name)) = (measure, &facts.loaded_scheduler) {
+        // Finding that out by trying takes long: all programs are loaded anew for each way.
+        choice.turn_down(measure.name(), Refusal::NotCalled(name.clone()));
+        return choice;
+    }
     for way in measure.ways().filter(|way| wish.is_none_or(|wish| *wish == Wish::Way(way.name))) {
         match facts.probes_of(way) {
             Err(why) => choice.turn_down(way.name, why),

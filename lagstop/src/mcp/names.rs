@@ -38,7 +38,7 @@ impl Names {
     pub(super) fn of(session: &Session, interval: &Interval, findings: &[Finding]) -> Self {
         let mut all = Self::default();
         all.add(&session.hostname);
-        let of_host = [Some(&session.started_at), session.sched_ext.as_ref()].into_iter().flatten();
+        let of_host = [Some(&*session.started_at), session.loaded_scheduler(interval)].into_iter().flatten();
         of_host.filter(|text| !is_plain(text)).for_each(|text| all.add(text));
         for hook in session.missing_hooks() {
             all.add(&hook.detail);

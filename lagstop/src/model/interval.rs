@@ -32,6 +32,10 @@ pub struct Interval<C = Vec<Cgroup>> {
     /// Measurement method of the cost of the pick function.
     #[serde(default)]
     pub pick_function_way: Option<Arc<str>>,
+    /// The loaded `sched_ext` scheduler, at the end. Empty if none is loaded. Missing if the kernel does not support
+    /// `sched_ext`, or if it was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sched_ext: Option<Arc<str>>,
     /// The host.
     pub host: Host,
     /// Cgroups with any nonzero counter.
@@ -74,6 +78,7 @@ impl<C> Interval<C> {
             merged: self.merged,
             switch_cost_way: self.switch_cost_way.clone(),
             pick_function_way: self.pick_function_way.clone(),
+            sched_ext: self.sched_ext.clone(),
             host: self.host.clone(),
             cgroups,
             cpus: self.cpus.clone(),
@@ -108,6 +113,7 @@ impl Interval {
             merged: 0,
             switch_cost_way: after.switch_cost_way.clone(),
             pick_function_way: after.pick_function_way.clone(),
+            sched_ext: after.sched_ext.clone(),
             host: host(before, after, &cgroups, &cpus),
             listeners: after.listeners_since(before),
             cgroups,
@@ -116,6 +122,10 @@ impl Interval {
         };
         if after.untimed {
             interval.forget_costs();
+        }
+        if before.is_scheduled_by_another() || after.is_scheduled_by_another() {
+            interval.forget_pick_function();
+            interval.pick_function_way = None;
         }
         interval
     }
@@ -267,6 +277,28 @@ mod tests {
             idle,
             cgroups: cgroups.iter().map(|&(id, totals)| (CgroupId(id), state(totals))).collect(),
             ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn what_another_scheduler_does_not_call_is_not_measured() {
+        let one = Totals { pick_function_ns: Some(Nanos(0)), ..totals(1, 10, 100, 0) };
+        let at = |at: u64, name: &str, of: Totals| Snapshot {
+            pick_function_way: Some("fentry:pick_next_task_fair".into()),
+            sched_ext: Some(name.into()),
+            ..snapshot(at, Totals { pick_function_ns: Some(Nanos(0)), ..totals(0, 0, 0, 0) }, &[(7, of)])
+        };
+        let between = |one: Snapshot, other: Snapshot| {
+            Interval::between(0, Nanos::ZERO, &one, &other, &mut LoadCredits::default())
+        };
+        let later = Totals { pick_function_ns: Some(Nanos(5)), ..totals(3, 30, 300, 0) };
+        let own = between(at(0, "", one), at(9, "", later));
+        assert_eq!(own.host.totals.pick_function_ns, Some(Nanos(5)));
+        for (before, after) in [("", "lags"), ("lags", "lags"), ("lags", "")] {
+            let interval = between(at(0, before, one), at(9, after, later));
+            assert_eq!((interval.host.totals.pick_function_ns, interval.pick_function_way), (None, None));
+            assert_eq!(interval.cgroups[0].totals.pick_function_ns, None);
+            assert_eq!(interval.host.totals.pick_ns, Some(Nanos(20)), "the switch is timed, whoever picks");
         }
     }
 

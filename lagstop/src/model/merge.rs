@@ -11,7 +11,7 @@ use super::{
 /// are.
 ///
 /// Totals and distributions are exactly those of one long interval, loads are within rounding. What one reading at the end
-/// would have told, the last one tells: CPUs online, backlogs, names. Three things only the short intervals know:
+/// would have told, the last one tells: CPUs online, backlogs, names, the loaded scheduler. Three things only the short intervals know:
 ///
 /// * `threads` is the most that were seen in one of them: over the long one there may have been more.
 /// * A CPU's crowd is made of those that were in its crowds.
@@ -25,6 +25,7 @@ pub struct Merger {
     merged: u64,
     duration: Nanos,
     ways: [Option<MergedWay>; 2],
+    sched_ext: Option<Arc<str>>,
     host: Option<Host>,
     cgroups: BTreeMap<CgroupId, Merging>,
     cpus: BTreeMap<u32, Cpu>,
@@ -48,6 +49,7 @@ impl Merger {
             merged: 0,
             duration: Nanos::ZERO,
             ways: [const { None }; 2],
+            sched_ext: None,
             host: None,
             cgroups: BTreeMap::new(),
             cpus: BTreeMap::new(),
@@ -81,6 +83,9 @@ impl Merger {
                 Some(way) => way.meet(of_next.as_ref()),
                 None => *way = Some(MergedWay { way: of_next.clone(), differ: false }),
             }
+        }
+        if interval.sched_ext.is_some() {
+            self.sched_ext.clone_from(&interval.sched_ext);
         }
         match &mut self.host {
             Some(host) => host.add(&interval.host),
@@ -129,6 +134,7 @@ impl Merger {
             merged: self.merged,
             switch_cost_way: switch_cost.way,
             pick_function_way: pick_function.way,
+            sched_ext: self.sched_ext,
             host,
             cgroups,
             cpus,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{ending, plural, show_cpus};
 
-use super::{GroupBy, Hook, HookState, LoadCredits, Measure, Nanos, Place, bounded};
+use super::{GroupBy, Hook, HookState, Interval, LoadCredits, Measure, Nanos, Place, bounded};
 
 /// Host and settings with which a stream of intervals was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,7 +44,7 @@ pub struct Session {
     /// Files of the `cpu` controller in a cgroup below the root, such as `cpu.idle`. Empty if not recorded.
     #[serde(default, deserialize_with = "bounded::files")]
     pub cpu_files: Vec<String>,
-    /// The loaded `sched_ext` scheduler. Empty if none is loaded. `None` if the kernel does not support `sched_ext`, or
+    /// The `sched_ext` scheduler that was loaded at the start. Empty if none was. `None` if the kernel does not support `sched_ext`, or
     /// if it was not recorded.
     #[serde(default)]
     pub sched_ext: Option<String>,
@@ -88,6 +88,12 @@ impl Session {
             0 => cpus,
             count => format!("{cpus} (CPU{} {} excluded)", ending(count as u64), show_cpus(excluded)),
         }
+    }
+
+    /// The `sched_ext` scheduler that was loaded at the end of `interval`, empty for none. Older recordings say it only of the
+    /// start.
+    pub fn loaded_scheduler<'a>(&'a self, interval: &'a Interval) -> Option<&'a str> {
+        interval.sched_ext.as_deref().or(self.sched_ext.as_deref())
     }
 
     /// Hooks that this kernel lacks or refused.

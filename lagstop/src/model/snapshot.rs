@@ -16,6 +16,8 @@ pub struct Snapshot {
     pub switch_cost_way: Option<Arc<str>>,
     /// Measurement method of the cost of the pick function. `None` if it is not measured.
     pub pick_function_way: Option<Arc<str>>,
+    /// See [`super::Interval::sched_ext`].
+    pub sched_ext: Option<Arc<str>>,
     /// Switches were not timed since the snapshot before, so that the counters of their costs stood still.
     pub untimed: bool,
     /// The idle tasks.
@@ -32,6 +34,13 @@ pub struct Snapshot {
     pub traffic: Option<Vec<Traffic>>,
     /// Figures of the host that are not of a cgroup.
     pub host: HostFigures,
+}
+
+impl Snapshot {
+    /// Is a `sched_ext` scheduler loaded, which does not call the pick function of the kernel's own?
+    pub(super) fn is_scheduled_by_another(&self) -> bool {
+        self.sched_ext.as_deref().is_some_and(|name| !name.is_empty())
+    }
 }
 
 /// One cgroup at that moment.

@@ -33,14 +33,15 @@ pub(super) fn verdict(bench: &Bench) -> String {
     let host = &bench.host;
     let runs = bench.points.len();
     format!(
-        "{} on {}: {} CPUs, Linux {}, cgroup v{}; {runs} run{} with seed {}",
+        "{} on {}: {} CPUs, Linux {}, cgroup v{}; {runs} run{} with seed {}{}",
         bench.workload.name(),
         host.hostname,
         host.cpus,
         host.kernel,
         host.cgroup_version,
         ending(runs),
-        bench.seed
+        bench.seed,
+        if bench.light_alone { "; the light functions alone" } else { "" }
     )
 }
 
@@ -229,6 +230,7 @@ pub(super) mod tests {
             work: Duration::from_millis(40),
             latency_target: Duration::from_millis(100),
             demand: 0.1,
+            light_alone: false,
             depth: 0,
             base: "lagstop-bench".to_owned(),
             seed: 7,

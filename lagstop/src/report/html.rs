@@ -63,9 +63,8 @@ impl Page {
             "p",
             "",
             &format!(
-                "Linux {}, {}; {} intervals, {} from {}.",
-                session.kernel,
-                session.cpus(session.cpus_online),
+                "{}; {} intervals, {} from {}.",
+                report.system(),
                 report.span.intervals,
                 Unit::Seconds.show(report.span.duration_ns.seconds()),
                 session.started_at

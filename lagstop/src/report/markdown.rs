@@ -21,9 +21,8 @@ pub fn render(report: &Report) -> String {
         page.next(cause.next.as_ref());
     }
     page.line(&format!(
-        "Linux {}, {}; {} intervals, {} from {}.",
-        text(&session.kernel),
-        session.cpus(session.cpus_online),
+        "{}; {} intervals, {} from {}.",
+        text(&report.system()),
         report.span.intervals,
         Unit::Seconds.show(report.span.duration_ns.seconds()),
         text(&session.started_at)

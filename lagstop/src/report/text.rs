@@ -53,10 +53,9 @@ fn everything(page: &mut Page, report: &Report) {
 fn host_line(report: &Report) -> String {
     let session = &report.session;
     format!(
-        "{}, Linux {}, {}; {}, {} from {}",
+        "{}, {}; {}, {} from {}",
         or_unknown(&session.hostname),
-        or_unknown(&session.kernel),
-        session.cpus(session.cpus_online),
+        report.system(),
         intervals(report.span),
         Unit::Seconds.show(report.span.duration_ns.seconds()),
         or_unknown(&session.started_at)

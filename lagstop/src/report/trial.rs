@@ -322,7 +322,9 @@ mod tests {
             predicted_high: predicted.map(|predicted| predicted + 0.05),
             predicted_why_not: None,
             inside: change.zip(predicted).map(|(change, predicted)| change <= predicted + 0.05),
-            why_not: change.is_none().then(|| "it was 0 in a block, so there is no ratio".to_owned()),
+            why_not: change
+                .is_none()
+                .then(|| "it was 0 in all blocks without the policy, so there is no ratio".to_owned()),
         }
     }
 

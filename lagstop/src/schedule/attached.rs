@@ -163,7 +163,7 @@ impl AttachedScheduler {
         let mut copies = vec![Counters::default(); self.copies];
         let unread = |why| SchedulerError::refused("map of counters", why);
         self.maps.counters.lookup(&0u32, &mut copies).map_err(unread)?;
-        Ok(copies.iter().fold(SchedulerCounts::default(), |sum, one| sum.and(one)))
+        Ok(copies.iter().fold(SchedulerCounts::default(), |sum, one| sum.and(one.into())))
     }
 
     /// What is known of each cgroup.
@@ -184,18 +184,36 @@ impl AttachedScheduler {
     }
 }
 
-impl SchedulerCounts {
-    fn and(self, one: &Counters) -> Self {
+impl From<&Counters> for SchedulerCounts {
+    fn from(one: &Counters) -> Self {
         Self {
-            to_idle: self.to_idle + one.to_idle,
-            queued: self.queued + one.queued,
-            dispatched: self.dispatched + one.dispatched,
-            stolen: self.stolen + one.stolen,
-            kept: self.kept + one.kept,
-            preempted: self.preempted + one.preempted,
-            overdue: self.overdue + one.overdue,
-            longest_overdue_ns: self.longest_overdue_ns.max(one.longest_overdue),
-            unknown: self.unknown + one.unknown,
+            to_idle: one.to_idle,
+            queued: one.queued,
+            dispatched: one.dispatched,
+            stolen: one.stolen,
+            kept: one.kept,
+            preempted: one.preempted,
+            overdue: one.overdue,
+            longest_overdue_ns: one.longest_overdue,
+            unknown: one.unknown,
+        }
+    }
+}
+
+impl SchedulerCounts {
+    /// What both did.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            to_idle: self.to_idle + other.to_idle,
+            queued: self.queued + other.queued,
+            dispatched: self.dispatched + other.dispatched,
+            stolen: self.stolen + other.stolen,
+            kept: self.kept + other.kept,
+            preempted: self.preempted + other.preempted,
+            overdue: self.overdue + other.overdue,
+            longest_overdue_ns: self.longest_overdue_ns.max(other.longest_overdue_ns),
+            unknown: self.unknown + other.unknown,
         }
     }
 }
@@ -292,7 +310,7 @@ mod tests {
     #[test]
     fn what_cpus_counted_adds_up() {
         let one = Counters { queued: 2, longest_overdue: 5, ..Counters::default() };
-        let sum = SchedulerCounts::default().and(&one).and(&Counters { longest_overdue: 3, ..one });
+        let sum = SchedulerCounts::from(&one).and((&Counters { longest_overdue: 3, ..one }).into());
         assert_eq!((sum.queued, sum.longest_overdue_ns), (4, 5));
     }
 }

@@ -27,6 +27,8 @@ struct Before {
     used: Nanos,
     /// Tasks and CPUs on average; `None` while the programs have not told yet.
     averages: Option<(f64, f64)>,
+    /// CPU time of a turn on average, in seconds, once there was one.
+    turn: Option<f64>,
 }
 
 /// What the programs say of a cgroup at a moment.
@@ -92,20 +94,31 @@ impl DemandReader {
                 weighted += 1;
             }
             let before = self.before.entry(group.id).or_default();
+            let new = seen.get(&group.id).map_or(0, |seen| seen.turns.saturating_sub(before.turns));
             let is_active = seen.get(&group.id).is_some_and(|seen| seen.turns != before.turns || seen.tasks > 0);
             if let Some(Seen { turns, tasks, used }) = seen.get(&group.id).copied() {
                 let cpus = used.saturating_sub(before.used).seconds() / time.as_secs_f64().max(0.001);
                 let now = (tasks as f64, cpus);
                 let smooth = |(tasks, cpus)| (smoothed(tasks, now.0), smoothed(cpus, now.1));
-                *before = Before { turns, used, averages: Some(before.averages.map_or(now, smooth)) };
+                let turn = match used.saturating_sub(before.used).mean(new) {
+                    // What was learnt before the start has no turns.
+                    Some(now) if before.averages.is_some() => {
+                        Some(before.turn.map_or(now.seconds(), |turn| smoothed(turn, now.seconds())))
+                    }
+                    _ => before.turn,
+                };
+                *before = Before { turns, used, averages: Some(before.averages.map_or(now, smooth)), turn };
             }
             let (tasks, used) = before.averages.unwrap_or_default();
+            let turn = before.turn.map(Duration::from_secs_f64);
             nodes.push(Node {
                 parent: group.parent,
                 weight: level.weight.unwrap_or(Level::DEFAULT_WEIGHT),
                 is_active,
                 tasks,
                 used,
+                turns: new,
+                turn,
                 is_ranked: self.only.as_ref().is_none_or(|only| only.is_match(&group.path)),
             });
         }
@@ -197,6 +210,10 @@ mod tests {
         let again = demand.read(&HashMap::from([(id, Seen { turns: 5, tasks: 0, used })]), second).unwrap();
         let a = &again.nodes[place("/a")];
         assert!(!a.is_active && a.used < 0.5, "it had no further turn");
+        assert_eq!(a.turn, None, "it had none since it was first seen");
+        let third = Seen { turns: 8, tasks: 0, used: Nanos(506_000_000) };
+        let tree = demand.read(&HashMap::from([(id, third)]), second).unwrap();
+        assert_eq!(tree.nodes[place("/a")].turn, Some(Duration::from_millis(2)));
         let new = home.path().join("c");
         fs::create_dir(&new).unwrap();
         fs::write(new.join("cpu.weight"), "100\n").unwrap();

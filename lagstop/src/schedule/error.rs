@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use super::demand::IgnoredQuota;
+use super::{NAME, demand::IgnoredQuota};
 use crate::{
     display::{plain, short_name},
     host::{HostError, RealTimeUse},
@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, Error)]
 pub enum SchedulerError {
     #[error(
-        "kernel {release} has no sched_ext, which schedulers are loaded through. It needs Linux 6.12 or later, built with \
+        "kernel {release} has no sched_ext, so no scheduler can be loaded into it. sched_ext needs Linux 6.12 or later, built with \
          CONFIG_SCHED_CLASS_EXT=y; Debian's kernels have it since 6.16"
     )]
     NoSchedExt {
@@ -39,22 +39,28 @@ pub enum SchedulerError {
         release: String,
         what: String,
     },
-    #[error("the sched_ext scheduler {} is loaded, and there can be one only. Stop it first", short_name(.0, 64))]
+    #[error("{}", loaded(.0))]
     Loaded(String),
+    #[error(
+        "LAGS would change nothing: the scheduler puts all tasks of this host into one group, because the cpu controller is enabled \
+         in no cgroup. To enable it until the next boot, give one service a weight (100 is the default): sudo systemctl set-property \
+         --runtime SERVICE CPUWeight=100"
+    )]
+    NoGroups,
     #[error(
         "loading a scheduler needs {0}. Run lagstop as root on the host, or in a container with --privileged and the host's \
          PID and user namespaces"
     )]
     NotPermitted(&'static str),
     #[error(
-        "{}{} a CPU quota, and no quota holds while LAGS schedules: a cgroup limited to 20% of a CPU could use all of it. \
+        "{}{} a CPU quota, and quotas are not enforced while LAGS schedules: a cgroup limited to 20% of a CPU could use all of it. \
          Lift the quotas, or accept that with --ignore-quotas",
         short_name(&.first.path, 200), others(*.more)
     )]
     Quotas { first: IgnoredQuota, more: usize },
     #[error(
         "real-time tasks use {} CPUs. Thread {} ({}) uses the most. If they took all CPUs, kernel {release} could not end \
-         LAGS, and the host would hang until a reset. Stop these tasks, or use Linux 7.0 or later. To accept the risk, use \
+         the sched_ext scheduler, and the host would hang until a reset. Stop these tasks, or use Linux 7.0 or later. To accept the risk, use \
          --ignore-real-time",
         units::number(.used.cpus), .used.tid, short_name(&.used.name, 32)
     )]
@@ -65,7 +71,7 @@ pub enum SchedulerError {
     },
     #[error(
         "lagstop cannot see the host's real-time tasks from its own PID namespace. If they took all CPUs, kernel {release} could not \
-         end LAGS, and the host would hang until a reset. Run lagstop in the host's PID namespace, or use Linux 7.0 or later. To \
+         end the sched_ext scheduler, and the host would hang until a reset. Run lagstop in the host's PID namespace, or use Linux 7.0 or later. To \
          accept the risk, use --ignore-real-time"
     )]
     HiddenRealTime {
@@ -92,6 +98,15 @@ impl SchedulerError {
     }
 }
 
+fn loaded(name: &str) -> String {
+    if name == NAME {
+        return "LAGS schedules it already. Stop the lagstop schedule, trial or bench that started it: press Ctrl-C there; if it is the \
+                service, run sudo systemctl stop lagstop-schedule"
+            .to_owned();
+    }
+    format!("the sched_ext scheduler {} is loaded, and there can be one only. Stop it first", short_name(name, 64))
+}
+
 fn others(more: usize) -> String {
     match more {
         0 => " has".to_owned(),
@@ -102,6 +117,13 @@ fn others(more: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_schedules_already_is_said_with_how_to_end_it() {
+        let said = |name: &str| SchedulerError::Loaded(name.to_owned()).to_string();
+        assert!(said("lags").contains("systemctl stop lagstop-schedule"), "{}", said("lags"));
+        assert!(said("flatcg").starts_with("the sched_ext scheduler flatcg is loaded"), "{}", said("flatcg"));
+    }
 
     #[test]
     fn quotas_are_named_and_counted() {

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -14,14 +13,15 @@ use super::{
     demand::{DemandReader, IgnoredQuota, Learning, Seen, Tree},
     error::SchedulerError,
     plan::SchedulePlan,
+    real_time_guard::RealTimeGuard,
     shares::{CpuShares, longest_turn, shares},
     status::GroupStatus,
     topology::topology,
     tuning::{Credit, Tuning},
 };
 use crate::{
-    host::{Cpus, RealTime},
-    kernel::{Answer, Facts, loaded_scheduler},
+    host::{Cpus, GroupDirectory},
+    kernel::{Facts, loaded_scheduler},
     model::{CgroupId, Nanos},
 };
 
@@ -44,8 +44,7 @@ pub struct PreparedSchedule {
     options: ScheduleOptions,
     demand: DemandReader,
     cpus: Cpus,
-    /// What real-time tasks use, where they could hang the host.
-    real_time: Option<RealTime>,
+    real_time: RealTimeGuard,
     /// Cgroups below the root, those of them that are ranked, and those with a weight that is not the default.
     pub cgroups: usize,
     pub ranked: usize,
@@ -70,13 +69,16 @@ pub fn prepare(options: ScheduleOptions) -> Result<PreparedSchedule, SchedulerEr
     let Tree { nodes, quotas, weighted, .. } = demand.read(&HashMap::new(), RunningScheduler::EVERY)?;
     refuse_quotas(&quotas, options.ignore_quotas)?;
     let below = || nodes.iter().filter(|node| node.parent.is_some());
+    if below().next().is_none() {
+        return Err(SchedulerError::NoGroups);
+    }
     Ok(PreparedSchedule {
         cgroups: below().count(),
         ranked: below().filter(|node| node.is_ranked).count(),
         weighted,
         quotas,
         cpus: Cpus::read()?,
-        real_time: if options.ignore_real_time || keeps_time(&facts) { None } else { Some(watch_real_time(&facts)?) },
+        real_time: RealTimeGuard::begin(&facts, options.ignore_real_time)?,
         facts,
         plan,
         options,
@@ -91,37 +93,39 @@ fn refuse_quotas(quotas: &[IgnoredQuota], ignored: bool) -> Result<(), Scheduler
     }
 }
 
-/// Does this kernel keep time for the tasks of sched_ext beside real-time tasks?
-fn keeps_time(facts: &Facts) -> bool {
-    facts.sched_ext.as_ref().is_some_and(|types| types.has_server)
-}
-
-fn watch_real_time(facts: &Facts) -> Result<RealTime, SchedulerError> {
-    match facts.in_host_pid_namespace {
-        Answer::Known(false) => Err(SchedulerError::HiddenRealTime { release: facts.release.clone() }),
-        _ => Ok(RealTime::begin()),
-    }
-}
-
-/// From so many CPUs on, real-time tasks may be about to take all.
-const REAL_TIME_MATTERS: f64 = 0.5;
-
-fn refuse_real_time(real_time: Option<&mut RealTime>, release: &str) -> Result<(), SchedulerError> {
-    match real_time.and_then(RealTime::used) {
-        Some(used) if used.cpus >= REAL_TIME_MATTERS => {
-            Err(SchedulerError::RealTime { used, release: release.to_owned() })
-        }
-        _ => Ok(()),
-    }
-}
-
 /// CPU time of cgroups since [`PreparedSchedule::learn`].
 pub struct Learnt(Learning);
+
+/// CPUs in use, from which on a cgroup is one of those that compete.
+const RAN: f64 = 0.001;
+
+/// A cgroup before LAGS schedules.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupUse {
+    /// Path from the root of its hierarchy.
+    pub path: String,
+    /// CPUs that its own tasks used.
+    pub used_cpus: f64,
+    /// CPUs that it is entitled to among those that ran.
+    pub share_cpus: f64,
+}
+
+impl GroupUse {
+    /// What it used, in shares: what LAGS ranks by.
+    pub fn of_share(&self) -> f64 {
+        self.used_cpus / self.share_cpus.max(f64::MIN_POSITIVE)
+    }
+}
 
 impl PreparedSchedule {
     /// Could real-time tasks hang this host while LAGS schedules?
     pub const fn fears_real_time(&self) -> bool {
-        self.real_time.is_some()
+        self.real_time.can_hang()
+    }
+
+    /// What was asked for.
+    pub const fn options(&self) -> &ScheduleOptions {
+        &self.options
     }
 
     /// Looks for a second what real-time tasks use, where they could hang this host.
@@ -129,10 +133,7 @@ impl PreparedSchedule {
     /// # Errors
     /// When they use much.
     pub fn look_at_real_time(&mut self) -> Result<(), SchedulerError> {
-        if self.real_time.is_some() {
-            thread::sleep(RealTime::SHORTEST);
-        }
-        refuse_real_time(self.real_time.as_mut(), &self.facts.release)
+        self.real_time.look_a_second()
     }
 
     /// Begins to see what each cgroup uses, for credits to begin with.
@@ -148,41 +149,64 @@ impl PreparedSchedule {
         topology(&self.cpus.places(), &self.cpus.online).1
     }
 
+    /// What each cgroup that ran used in that time, and what it is entitled to, the least of their shares first.
+    ///
+    /// # Errors
+    /// When cgroups cannot be read.
+    pub fn group_uses(&mut self, learnt: Learnt, time: Duration) -> Result<Vec<GroupUse>, SchedulerError> {
+        let Learnt(mut learning) = learnt;
+        let used = learning.used(Nanos::from(time))?;
+        let (tree, found) = self.shares(&used)?;
+        let of = |(n, group): (usize, &GroupDirectory)| {
+            let node = &tree.nodes[n];
+            let used_cpus = used.get(&group.id).copied().filter(|used| *used >= RAN)?;
+            let counts = node.parent.is_some() && node.is_ranked;
+            counts.then(|| GroupUse { path: group.path.clone(), used_cpus, share_cpus: found.cpus[n] })
+        };
+        let mut all: Vec<GroupUse> = tree.groups.iter().enumerate().filter_map(of).collect();
+        all.sort_by(|one, other| one.of_share().total_cmp(&other.of_share()));
+        Ok(all)
+    }
+
+    /// The tree, and the shares of all, where cgroups use so many CPUs.
+    fn shares(&mut self, used: &HashMap<CgroupId, f64>) -> Result<(Tree, CpuShares), SchedulerError> {
+        // Whoever used anything is one of those that compete.
+        let seen = used.iter().map(|(&id, &used)| {
+            let in_time = Nanos((used * RunningScheduler::EVERY.as_nanos() as f64) as u64);
+            (id, Seen { turns: u64::from(used >= RAN), tasks: 0, used: in_time })
+        });
+        let tree = self.demand.read(&seen.collect(), RunningScheduler::EVERY)?;
+        self.demand.begin();
+        let found = shares(&tree.nodes, self.cpus.online.len() as f64, &self.options.tuning);
+        Ok((tree, found))
+    }
+
     /// Switches the host to LAGS. Credits begin with what was learnt over so much time.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn attach(mut self, learnt: Option<(Learnt, Duration)>) -> Result<RunningScheduler, SchedulerError> {
-        refuse_real_time(self.real_time.as_mut(), &self.facts.release)?;
+        self.real_time.look()?;
         let used = match learnt {
             Some((Learnt(mut learning), time)) => learning.used(Nanos::from(time))?,
             None => HashMap::new(),
         };
+        let (tree, found) = self.shares(&used)?;
         let tuning = self.options.tuning;
         let (cpus, queues) = topology(&self.cpus.places(), &self.cpus.online);
-        // Whoever used anything is one of those that compete.
-        let seen = used.iter().map(|(&id, &used)| {
-            let in_time = Nanos((used * RunningScheduler::EVERY.as_nanos() as f64) as u64);
-            (id, Seen { turns: u64::from(used > 0.001), tasks: 0, used: in_time })
-        });
-        let tree = self.demand.read(&seen.collect(), RunningScheduler::EVERY)?;
-        self.demand.begin();
-        let found = shares(&tree.nodes, self.cpus.online.len() as f64, &tuning);
         let seeds = seeds(&tree, &found, &used);
         let mut told = Told::default();
         let mut first = |attached: &AttachedScheduler| told.tell(attached, &tree, &found);
         let attached = AttachedScheduler::new(&self.facts, &self.plan, &tuning, (&cpus, queues), &seeds, &mut first)?;
-        let Self { options, demand, cpus, real_time, facts, .. } = self;
+        let Self { options, demand, cpus, real_time, .. } = self;
         let last = Last { groups: HashMap::new(), tree, found };
         let cpus = cpus.online.len() as f64;
-        let release = facts.release;
         Ok(RunningScheduler {
             attached,
             options,
             demand,
             cpus,
             real_time,
-            release,
             refreshes: 0,
             told,
             last,
@@ -193,7 +217,7 @@ impl PreparedSchedule {
 
 /// What the programs are to know of cgroups that used so many CPUs: one that used less than its share is behind.
 fn seeds(tree: &Tree, found: &CpuShares, used: &HashMap<CgroupId, f64>) -> HashMap<CgroupId, Group> {
-    let seed = |(n, group): (usize, &crate::host::GroupDirectory)| {
+    let seed = |(n, group): (usize, &GroupDirectory)| {
         let used = used.get(&group.id).copied().filter(|used| *used > 0.0)?;
         let behind = (1.0 - used / found.cpus[n]).max(0.0) * found.plans[n].behind as f64;
         let virtual_time = -(behind as i64);
@@ -228,8 +252,7 @@ pub struct RunningScheduler {
     options: ScheduleOptions,
     demand: DemandReader,
     cpus: f64,
-    real_time: Option<RealTime>,
-    release: String,
+    real_time: RealTimeGuard,
     /// How often it was refreshed.
     refreshes: u64,
     told: Told,
@@ -261,7 +284,7 @@ impl RunningScheduler {
         }
         self.refreshes += 1;
         if self.refreshes.is_multiple_of(Self::REAL_TIME_EVERY) {
-            refuse_real_time(self.real_time.as_mut(), &self.release)?;
+            self.real_time.look()?;
         }
         let groups = self.attached.groups()?;
         let seen = groups.iter().map(|(&id, group)| {
@@ -287,6 +310,11 @@ impl RunningScheduler {
         }
         self.told.0.retain(|id, _| is_there(*id));
         Ok(())
+    }
+
+    /// Are there cgroups to rank? There are none where somebody took the cpu controller away.
+    pub fn has_groups(&self) -> bool {
+        self.last.tree.nodes.iter().any(|node| node.parent.is_some())
     }
 
     /// What it has done so far.

@@ -20,6 +20,10 @@ pub(super) struct Node {
     pub(super) tasks: f64,
     /// CPUs that own tasks used, on average.
     pub(super) used: f64,
+    /// Turns of own tasks since the last time that they were counted.
+    pub(super) turns: u64,
+    /// CPU time of a turn, on average; `None` while that is not known.
+    pub(super) turn: Option<Duration>,
     /// Is it ranked by what it uses? All others stand where one does that uses its share.
     pub(super) is_ranked: bool,
 }
@@ -56,7 +60,8 @@ const LEAST: f64 = 1e-4;
 /// Works out the shares on a host with `host_cpus` CPUs.
 pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShares {
     let cpus = entitled(nodes, host_cpus);
-    let active = nodes.iter().filter(|node| node.is_active && node.parent.is_some()).count().max(1) as f64;
+    let is_competing = |node: &&Node| node.is_active && node.parent.is_some();
+    let active = nodes.iter().filter(is_competing).count().max(1) as f64;
     let typical = (host_cpus / active).min(host_cpus);
     // How much all may go first, in CPU time by their shares: the same for all, as credits are compared.
     let guard = tuning.guard.div_f64(typical.max(LEAST)).clamp(tuning.guard, tuning.longest_guard);
@@ -67,9 +72,12 @@ pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShar
     let share: f64 = backlogged().map(|(_, share)| share).sum();
     // A round in which everybody has had a turn must end before those who wait are all before whoever comes: half the guard.
     let round = tuning.longest_guard.div_f64(2.0 * (tasks / host_cpus).max(1.0));
-    let usual = tuning.slice.min(round).max(Tuning::SHORTEST_SLICE);
+    let short = tuning.short_slice.min(tuning.slice);
+    // Where none preempts, all wait for the end of turns.
+    let part = if tuning.preempts { (turns_of_light(nodes) / Tuning::MANY_LIGHT).min(1.0) } else { 0.0 };
+    let usual = (short + (tuning.slice - short).mul_f64(part)).min(round).max(Tuning::SHORTEST_SLICE);
     let by_task = if tasks > 0.0 && share > 0.0 { share / tasks } else { typical };
-    let plan = |share: f64, tasks: f64, (is_ranked, is_backlogged): (bool, bool)| {
+    let plan = |share: f64, tasks: f64, turn: Option<Duration>, (is_ranked, is_backlogged): (bool, bool)| {
         let share = share.max(LEAST);
         let turns = (share / tasks.max(1.0) / by_task).min(Tuning::MOST_SLICES);
         let slice = if tuning.credit == Credit::Paper { usual } else { usual.mul_f64(turns) };
@@ -79,13 +87,30 @@ pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShar
             // What used much for a moment, such as its start, is not to wait for long: it does not always want to run.
             ahead: nanos(if is_backlogged { tuning.longest_guard } else { behind / 2 }),
             slice: nanos(slice.max(Tuning::SHORTEST_SLICE)),
+            turn: nanos(turn.map_or(slice, |turn| turn.min(slice)).div_f64(share)),
             rank: (ONE << RANK_PLACES) / nanos(behind).max(1),
         }
     };
     let plans = nodes.iter().zip(&cpus);
-    let plans = plans.map(|(node, share)| plan(*share, node.tasks, (node.is_ranked, node.is_backlogged()))).collect();
+    let plans = plans
+        .map(|(node, share)| plan(*share, node.tasks, node.turn, (node.is_ranked, node.is_backlogged())))
+        .collect();
     let is_ranked = nodes.iter().all(|node| node.is_ranked || node.parent.is_none());
-    CpuShares { any: plan(typical, 1.0, (is_ranked, false)), plans, cpus }
+    CpuShares { any: plan(typical, 1.0, None, (is_ranked, false)), plans, cpus }
+}
+
+/// The part of all turns that cgroups took which can go first and do not always want to run. By turns and not by cgroups: a host
+/// has many that wake once a second, and long turns of all others save nothing there.
+fn turns_of_light(nodes: &[Node]) -> f64 {
+    let cgroups = nodes.iter().filter(|node| node.parent.is_some());
+    let (mut light, mut all) = (0, 0);
+    for node in cgroups {
+        all += node.turns;
+        if node.is_ranked && !node.is_backlogged() {
+            light += node.turns;
+        }
+    }
+    light as f64 / all.max(1) as f64
 }
 
 /// The CPUs that each node's own tasks get as soon as they always want to run. What one does not use is its siblings' first.

@@ -30,7 +30,18 @@ pub struct GroupStatus {
     pub load_credit: Option<f64>,
 }
 
-/// What one that schedules, or did last, says.
+/// What became of a start of LAGS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", content = "why", rename_all = "snake_case")]
+pub enum ScheduleState {
+    Schedules,
+    /// Why it ended.
+    Ended(String),
+    /// Why it did not begin.
+    Refused(String),
+}
+
+/// What one that schedules, or was started last, says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SchedulerStatus {
     pub pid: u32,
@@ -38,8 +49,8 @@ pub struct SchedulerStatus {
     pub process_started: u64,
     /// For how long it has scheduled, or did, in seconds.
     pub seconds: f64,
-    /// Why it ended; `None` while it has not.
-    pub ended: Option<String>,
+    #[serde(flatten)]
+    pub state: ScheduleState,
     pub counted: SchedulerCounts,
     /// Those that had the most turns.
     pub groups: Vec<GroupStatus>,
@@ -130,7 +141,7 @@ mod tests {
             pid: std::process::id(),
             process_started: started(std::process::id()).unwrap(),
             seconds: 1.5,
-            ended: None,
+            state: ScheduleState::Ended("asked to end".to_owned()),
             counted: SchedulerCounts { queued: 3, ..SchedulerCounts::default() },
             groups: Vec::new(),
         };

@@ -93,7 +93,8 @@ pub struct TriedFigure {
     pub without: Option<f64>,
     /// Mean with the policy.
     pub with: Option<f64>,
-    /// Relative change: the geometric mean of the pairs' ratios, minus 1.
+    /// Relative change: the geometric mean of the pairs' ratios, minus 1. If the metric was 0 in a block, or nearly: the mean of
+    /// the pairs' differences, as a share of the mean of the blocks beside those with the policy.
     pub change: Option<f64>,
     /// Lower end of the 95 % interval of the change.
     pub low: Option<f64>,
@@ -258,7 +259,7 @@ fn figure(kind: &Kind, blocks: &[Block], predicted: &Prediction) -> TriedFigure 
     let why_not = match effect {
         Err(_) if change.is_some() => Some("the blocks have too few waits each: the change is of all of them together"),
         Err(why) => Some(why),
-        Ok(_) => interval.is_none().then_some("one block has no spread, so chance cannot be estimated"),
+        Ok(effect) => effect.why_no_interval(),
     };
     let of = kind.what.predicted();
     let predicted_why_not = of.and_then(|of| predicted.why_not(of)).map(|why| why.to_string());

@@ -168,7 +168,7 @@ impl Policy {
                 "idle cgroups get almost no CPU time while others are runnable. The trial ends if one gets less than its floor",
             ),
             Self::Lags => Some(
-                "all cgroups of the host are scheduled by LAGS in the blocks with the policy, and no CPU quota holds",
+                "all cgroups of the host are scheduled by LAGS in the blocks with the policy, and no CPU quota is enforced",
             ),
             Self::Scx(_) => Some(
                 "all cgroups of the host are scheduled by this scheduler in the blocks with the policy. With many, cpu.max, \

@@ -17,7 +17,9 @@ pub use program::ProgramError;
 use super::{NoProgram, SchedulerProgram};
 use crate::{
     kernel::{Facts, loaded_scheduler},
-    schedule::{self, Learnt, PreparedSchedule, RunningScheduler, ScheduleOptions, SchedulerEnd, SchedulerError},
+    schedule::{
+        self, Learnt, PreparedSchedule, RealTimeGuard, RunningScheduler, ScheduleOptions, SchedulerEnd, SchedulerError,
+    },
 };
 
 /// Settings of policies that switch the host to another scheduler.
@@ -25,7 +27,7 @@ use crate::{
 pub struct SwitchSettings {
     /// Switch to LAGS although cgroups have CPU quotas, none of which hold then.
     pub ignore_quotas: bool,
-    /// Switch to LAGS although real-time tasks could hang the host.
+    /// Switch although real-time tasks could hang the host.
     pub ignore_real_time: bool,
     /// Arguments of the program of [`SwitchTo::Program`].
     pub arguments: Vec<OsString>,
@@ -40,7 +42,7 @@ pub enum SwitchError {
     Program(#[from] ProgramError),
     #[error(transparent)]
     NoProgram(#[from] NoProgram),
-    #[error("CPUs came or went, so the kernel ended LAGS")]
+    #[error("a CPU went online or offline, so the kernel ended LAGS")]
     CpusChanged,
     #[error("another process ended LAGS")]
     LetGo,
@@ -70,7 +72,7 @@ pub enum SwitchTo {
 
 enum InForce {
     Lags { running: Box<RunningScheduler>, refreshed: Instant },
-    Program(Loaded),
+    Program { loaded: Loaded, real_time: RealTimeGuard, looked: Instant },
 }
 
 impl Switch {
@@ -89,9 +91,14 @@ impl Switch {
             SwitchTo::Program(program) => {
                 refuse_loaded()?;
                 program.find()?;
-                Ok(())
+                Ok(self.real_time_guard()?.look_a_second()?)
             }
         }
+    }
+
+    /// For a program's scheduler: LAGS has its own.
+    fn real_time_guard(&self) -> Result<RealTimeGuard, SchedulerError> {
+        RealTimeGuard::begin(&Facts::probe(None), self.settings.ignore_real_time)
     }
 
     fn prepare(&self) -> Result<PreparedSchedule, SwitchError> {
@@ -137,7 +144,9 @@ impl Switch {
             }
             SwitchTo::Program(program) => {
                 refuse_loaded()?;
-                InForce::Program(Loaded::start(&program.find()?, &self.settings.arguments, goes_on)?)
+                let real_time = self.real_time_guard()?;
+                let loaded = Loaded::start(&program.find()?, &self.settings.arguments, goes_on)?;
+                InForce::Program { loaded, real_time, looked: Instant::now() }
             }
         });
         Ok(())
@@ -150,7 +159,14 @@ impl Switch {
     pub fn look(&mut self) -> Result<(), SwitchError> {
         match &mut self.in_force {
             None => Ok(()),
-            Some(InForce::Program(loaded)) => Ok(loaded.look()?),
+            Some(InForce::Program { loaded, real_time, looked }) => {
+                loaded.look()?;
+                if looked.elapsed() >= LOOK_AT_REAL_TIME {
+                    *looked = Instant::now();
+                    real_time.look()?;
+                }
+                Ok(())
+            }
             Some(InForce::Lags { running, refreshed }) => {
                 if refreshed.elapsed() < RunningScheduler::EVERY {
                     return Ok(());
@@ -173,7 +189,7 @@ impl Switch {
         self.learning = None;
         match self.in_force.take() {
             None => Ok(false),
-            Some(InForce::Program(loaded)) => Ok(loaded.end(beat).map(|()| true)?),
+            Some(InForce::Program { loaded, .. }) => Ok(loaded.end(beat).map(|()| true)?),
             Some(InForce::Lags { running, .. }) => match running.let_go()? {
                 SchedulerEnd::LetGo => Ok(true),
                 ended => Err(ended.into()),
@@ -201,6 +217,8 @@ fn refuse_loaded() -> Result<(), SchedulerError> {
     }
 }
 
+/// Time between two looks at real-time tasks beside a program's scheduler: each asks for the policy of every thread.
+const LOOK_AT_REAL_TIME: Duration = Duration::from_secs(5);
 /// How long the kernel may take to switch, and a program to load its scheduler or to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 

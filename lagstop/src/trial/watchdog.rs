@@ -171,11 +171,12 @@ enum Became {
     Silent,
 }
 
-/// Watches until the trial is done, gone, or stands still, which ends it: then what is in its journal is undone.
+/// Watches until the trial is done, gone, or stands still, which ends it: then what is in its journal is undone. `stands_still` is
+/// called before it is ended, with the time for which it gave no sign.
 ///
 /// # Errors
 /// When the journal cannot be read.
-pub fn watch(watched: &WatchedTrial) -> Result<Option<Restored>, JournalError> {
+pub fn watch(watched: &WatchedTrial, stands_still: impl FnOnce(Duration)) -> Result<Option<Restored>, JournalError> {
     // The terminal's end is not its own. One that leads a session already is in one of its own.
     let _ = rustix::process::setsid();
     let mut notes = Vec::new();
@@ -189,7 +190,10 @@ pub fn watch(watched: &WatchedTrial) -> Result<Option<Restored>, JournalError> {
     match wait(io::stdin(), PATIENCE) {
         Became::Done => return Ok(None),
         Became::Gone => {}
-        Became::Silent => end(watched.pid, watched.started),
+        Became::Silent => {
+            stands_still(PATIENCE);
+            end(watched.pid, watched.started);
+        }
     }
     loop {
         match Journal::restore(&watched.journal) {

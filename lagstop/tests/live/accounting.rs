@@ -84,13 +84,13 @@ pub(crate) fn agree((counters, kernel, lost): &Measured, edges: u64, percent: f6
     assert_within("sum of the wait distribution", sum, totals.runq_wait_ns.unwrap().0, 12.5);
 }
 
-fn contended() {
+pub(crate) fn contended() {
     let measured = run("contended", "nap", 8);
     assert!(measured.1.waits > at_least(5_000), "the load was to wait: {:?}", measured.1);
     agree(&measured, 8, 1.0);
 }
 
-fn half_idle() {
+pub(crate) fn half_idle() {
     let measured = run("idle", "nap", 1);
     assert!(measured.1.voluntary > at_least(1_000), "the load was to sleep: {:?}", measured.1);
     agree(&measured, 2, 1.0);
@@ -223,7 +223,7 @@ fn execute() {
     assert_within("run-queue wait", counters.totals.runq_wait_ns.unwrap().0, kernel.run_delay_ns, 20.0);
 }
 
-fn cpu_time() {
+pub(crate) fn cpu_time() {
     let cgroup = TestCgroup::new("cpu");
     let mut probes = Probes::attach();
     let mut loads: Vec<Load> = (0..3).map(|_| cgroup.start("nap")).collect();
@@ -255,7 +255,7 @@ fn lone_spinner() {
     assert!(measured + tick >= least && measured <= most + tick, "{measured}: not {least} to {most}");
 }
 
-fn migrations() {
+pub(crate) fn migrations() {
     let measured = run("wander", "wander", 2);
     let (counters, kernel, _) = &measured;
     assert!(kernel.migrations > at_least(1_000), "the load was to change CPUs: {kernel:?}");
@@ -298,7 +298,7 @@ fn ping_pong(one: &TestCgroup, two: &TestCgroup) -> Totals {
     probes.counters(one.id()).since(&before).totals
 }
 
-fn identity() {
+pub(crate) fn identity() {
     let cgroups: Vec<TestCgroup> = (0..4).map(|n| TestCgroup::new(&format!("sum{n}"))).collect();
     let mut probes = Probes::attach();
     let mut loads: Vec<Load> =
@@ -326,7 +326,7 @@ fn identity() {
 }
 
 /// `/proc/stat` is read before and after lagstop reads: what lagstop counts lies between.
-fn all_switches() {
+pub(crate) fn all_switches() {
     let cgroup = TestCgroup::new("all");
     let mut probes = Probes::attach();
     let mut loads: Vec<Load> = (0..3).map(|_| cgroup.start("nap")).collect();

@@ -94,11 +94,13 @@ fn measured() {
         assert!(number("offered") > 0.0 && number("unfinished") == 0.0, "{point}");
         // A request is 5 ms of CPU time: latencies are no less, and the functions' CPU time is what they asked for; but for
         // how fast the CPU was when that was found out: on a virtual machine that did nothing else, the same work took up to 2.4
-        // times its best.
-        assert!(point["latency"]["p50_ns"].as_f64().unwrap() >= 2.4e6, "{point}");
+        // times its best, and beside others on its host 3.1 times. How long requests took tells, as they hardly wait here.
+        let took = point["latency"]["p50_ns"].as_f64().unwrap() / 1e9;
+        assert!(took >= 0.0024, "{point}");
         let cpu: f64 = ["light", "heavy"].iter().map(|side| point[side]["cpu"].as_f64().unwrap()).sum();
-        let asked = number("offered") * 0.005 / number("seconds");
-        assert!(cpu > 0.45 * asked && cpu < 3.0 * asked, "{cpu} cores, and {asked} were asked for");
+        let requests = number("offered") / number("seconds");
+        let (least, most) = (0.45 * 0.005 * requests, 2.0 * took.max(0.005) * requests);
+        assert!(cpu > least && cpu < most, "{cpu} cores, and {least} to {most} were asked for: {point}");
         assert!(number("switches_per_second") > 0.0 && number("cpu_utilisation") > 0.0);
     }
 }

@@ -210,7 +210,7 @@ fn crowd(threads: usize) -> String {
 }
 
 /// A bully, a victim, and somebody beside.
-fn bully() {
+pub(crate) fn bully() {
     watch(&[("bully", crowd(3)), ("victim", crowd(1)), ("beside", crowd(1))]).agrees(POINTS);
 }
 
@@ -311,7 +311,7 @@ fn moved() {
     assert_eq!(both, 2, "it waited behind either: {:?}", now.behind);
 }
 
-fn whole() {
+pub(crate) fn whole() {
     let cgroups: Vec<TestCgroup> = (0..4).map(|n| TestCgroup::new(&format!("whole{n}"))).collect();
     cgroups[3].limit_to_half_a_cpu();
     let mut loads: Vec<Load> = cgroups.iter().map(|cgroup| cgroup.start("threads 2 60000")).collect();

@@ -44,9 +44,13 @@ fn by_leaf() {
     let mut probes = Probes::with(&Setup { group_by: GroupBy::Leaf, ..Setup::default() });
     let mut load = cgroup.start("spin 500");
     load.line();
+    // It runs on for a moment after each line, between the two figures if they are read at once.
+    let settles = || thread::sleep(Duration::from_millis(50));
+    settles();
     let (before, then) = (probes.counters(id), cgroup.cpu_ns());
     load.go();
     load.line();
+    settles();
     let (after, now) = (probes.counters(id), cgroup.cpu_ns());
     assert_eq!(*probes.snapshot().cgroups[&id].path, *cgroup.path);
     assert_within("CPU time", after.since(&before).totals.cpu_ns.0, now - then, 1.0);

@@ -1,4 +1,4 @@
-//! What happens to a machine: CPUs that come and go, and steps of its clock. Others on it would feel that, so these tests
+//! What happens to a machine: CPUs that come and go, steps of its clock, suspend. Others on it would feel that, so these tests
 //! run only where the machine is theirs: in the guests of `cargo xtask vmtest`, or where LAGSTOP_TEST_DISRUPT is set.
 //! Elsewhere they count as ignored.
 
@@ -48,6 +48,85 @@ impl Drop for Offline {
             thread::sleep(Duration::from_millis(20));
         }
         eprintln!("*** CPU 1 STAYS OFFLINE: echo 1 > {} ***", Self::SWITCH);
+    }
+}
+
+/// A way for the machine to fall asleep and to come back by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sleep {
+    pub(crate) name: &'static str,
+    /// For /sys/power/state.
+    state: &'static str,
+    /// How far the kernel goes before it turns back after 5 s (/sys/power/pm_test). `none`: to the end, and the alarm of its
+    /// clock wakes the machine.
+    until: &'static str,
+    /// Are all CPUs but the first taken away meanwhile?
+    pub(crate) takes_cpus: bool,
+}
+
+impl Sleep {
+    const IDLE: Self = Self { name: "s2idle, without its end", state: "freeze", until: "platform", takes_cpus: false };
+    const DEVICES: Self =
+        Self { name: "suspend, up to the devices", state: "mem", until: "platform", takes_cpus: false };
+    const CORE: Self = Self { name: "suspend, without its end", state: "mem", until: "core", takes_cpus: true };
+    const DEEP: Self = Self { name: "suspend to RAM", state: "mem", until: "none", takes_cpus: true };
+
+    const TEST: &str = "/sys/power/pm_test";
+    const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
+    const SUCCESSES: &str = "/sys/power/suspend_stats/success";
+
+    /// Those that this machine can do, or why there are none.
+    pub(crate) fn all() -> Result<Vec<Self>, String> {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let states = read("/sys/power/state");
+        if !states.split_whitespace().any(|state| state == "mem") {
+            return Err(format!("this kernel cannot suspend: /sys/power/state has {:?}", states.trim()));
+        }
+        let mut ways = Vec::new();
+        if read(Self::TEST).contains("core") {
+            ways.extend([Self::IDLE, Self::DEVICES, Self::CORE]);
+        } else {
+            println!("*** SKIPPED: rehearsals of suspend: this kernel has no {} ***", Self::TEST);
+        }
+        // A real machine might not wake up, and nobody may be there to push its button.
+        if is_slow() && read("/sys/power/mem_sleep").contains("[deep]") && fs::exists(Self::ALARM).unwrap() {
+            ways.push(Self::DEEP);
+        } else {
+            println!("*** SKIPPED: suspend to RAM to its end, which only guests with an alarm do ***");
+        }
+        if ways.is_empty() { Err("there is no way to suspend and to come back".to_owned()) } else { Ok(ways) }
+    }
+
+    /// Comes back when the machine does.
+    pub(crate) fn fall_asleep(self) {
+        struct Tested;
+        impl Drop for Tested {
+            fn drop(&mut self) {
+                let _ = fs::write(Sleep::TEST, "none");
+            }
+        }
+        let write = |path: &str, text: &str| {
+            fs::write(path, text).unwrap_or_else(|error| panic!("{}: {path} does not take {text}: {error}", self.name));
+        };
+        let successes = || fs::read_to_string(Self::SUCCESSES).unwrap().trim().parse::<u64>().unwrap();
+        let asleep = || {
+            let [all, awake] = [ClockId::Boottime, ClockId::Monotonic].map(clock_gettime);
+            (all.tv_sec - awake.tv_sec) as f64 + (all.tv_nsec - awake.tv_nsec) as f64 / 1e9
+        };
+        let (before, slept) = (successes(), asleep());
+        let tested = Tested;
+        if self.until == "none" {
+            write(Self::ALARM, "0");
+            // Later than it takes to fall asleep: who misses it does not wake up.
+            write(Self::ALARM, "+20");
+        } else {
+            write(Self::TEST, self.until);
+        }
+        write("/sys/power/state", self.state);
+        drop(tested);
+        println!("{}: the clock stood still for {:.1} s", self.name, asleep() - slept);
+        assert_eq!(successes(), before + 1, "{}", self.name);
+        assert!(self.until != "none" || asleep() - slept > 2.0, "it was not asleep");
     }
 }
 
@@ -164,7 +243,9 @@ fn away_when_timing_ends() {
     println!("{there} switches there");
     assert!(there > at_least(200), "the load was to switch");
     let missed = [after.lost.entries - before.lost.entries, after.lost.exits - before.lost.exits];
-    assert!(missed.iter().all(|&missed| missed <= 2), "{missed:?} entries and exits are missed");
+    // Not those of the CPU that was away, which would be as many as its switches. A function that slept while the programs were
+    // attached again ends without them: a few of the other CPU's may, before all is read.
+    assert!(missed.iter().all(|&missed| missed * 20 < there), "{missed:?} entries and exits are missed");
     // It has heard by now, and its switches are timed.
     thread::sleep(Duration::from_millis(300));
     let timed = probes.snapshot();

@@ -20,6 +20,7 @@ mod files;
 mod findings;
 mod fixture;
 mod kernel_files;
+mod lags;
 mod load;
 mod looks;
 mod outputs;
@@ -29,6 +30,8 @@ mod recorder;
 mod rotation;
 mod runtimes;
 mod scheduling;
+mod scheduling_ends;
+mod scheduling_truth;
 mod screen;
 mod serving;
 mod sockets;
@@ -120,6 +123,8 @@ fn main() -> ExitCode {
         rotation::TESTS,
         runtimes::TESTS,
         scheduling::TESTS,
+        scheduling_ends::TESTS,
+        scheduling_truth::TESTS,
         screen::TESTS,
         serving::TESTS,
         sockets::TESTS,

@@ -1,117 +1,43 @@
-//! `lagstop schedule`: what LAGS does to light and heavy cgroups beside what the kernel's own scheduler does, and that the latter
-//! is back however it ends.
+//! `lagstop schedule`: what LAGS does to light and heavy cgroups beside what the kernel's own scheduler does.
 
 use std::{
-    fs,
-    io::{BufRead, BufReader, Read},
-    process::{Child, ChildStderr, Command, ExitStatus, Stdio},
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
 use lagstop::{
-    kernel::loaded_scheduler,
     model::{GroupBy, Level},
-    schedule::{GroupStatus, NAME, SchedulePlan, SchedulerStatus},
+    schedule::{GroupStatus, SchedulerStatus},
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::{
     Test,
-    command::lagstop,
-    disruption::{self, Offline},
-    fixture::{Load, TestCgroup, eventually, facts, is_slow, with_stream_every},
+    fixture::{Load, TestCgroup, eventually, is_slow, with_stream_every},
     kernel_files::context_switches,
+    lags::{Lags, is_back, is_possible, status},
     load,
 };
 
 pub(crate) const TESTS: &[Test] = &[
     ("lags_serves_light_cgroups_first", few),
     ("lags_serves_light_cgroups_first_among_a_hundred", many),
+    ("lags_serves_light_cgroups_first_among_five_hundred", very_many),
+    ("a_burst_of_threads_holds_up_no_light_cgroup", burst),
     ("weights_count_while_lags_schedules", weights),
     ("nobody_starves_while_lags_schedules_an_overload", overload),
     ("whatever_tasks_do_goes_on_while_lags_schedules", disorder),
     ("the_papers_credit_is_lagstops_load_credit", papers_credit),
-    ("lags_starts_again_when_cpus_come_or_go", hotplug),
-    ("the_kernels_own_scheduler_is_back_however_lags_ends", ends),
-    ("lags_comes_and_goes_two_hundred_times", again_and_again),
-    ("lags_refuses_quotas_and_a_second_scheduler", refusals),
-    ("lags_keeps_away_from_real_time_tasks_that_could_hang_the_host", real_time),
 ];
-
-/// Can this kernel be scheduled? Where it cannot, that is said, and the command must refuse for the same reason.
-pub(crate) fn is_possible() -> bool {
-    let why = match SchedulePlan::from_types(facts()) {
-        Ok(_) if loaded_scheduler().is_some() => return true,
-        Ok(_) => "has no sched_ext".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    println!("*** SKIPPED: {why} ***");
-    let refused = Command::new(lagstop()).args(["schedule", "--dry-run"]).output().unwrap();
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(1), "{said}");
-    assert!(said.contains(&why), "{said}");
-    false
-}
 
 /// Is time counted by instructions here, so that what two blocks do can be compared to a percent?
 fn is_counted() -> bool {
     std::env::var_os("LAGSTOP_TEST_COUNTED").is_some()
 }
 
-/// `lagstop schedule`, in force.
-struct Lags {
-    child: Child,
-    said: BufReader<ChildStderr>,
-}
-
-impl Lags {
-    fn start(flags: &[&str]) -> Self {
-        let mut command = Command::new(lagstop());
-        let mut child =
-            command.arg("schedule").args(flags).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let said = BufReader::new(child.stderr.take().unwrap());
-        let mut lags = Self { child, said };
-        lags.waits_for("LAGS schedules this host");
-        lags.is_in_force();
-        lags
-    }
-
-    /// Waits until it says `what`.
-    fn waits_for(&mut self, what: &str) {
-        let mut all = String::new();
-        while !all.contains(what) {
-            assert!(self.said.read_line(&mut all).unwrap() > 0, "it ended: {all}");
-        }
-    }
-
-    fn is_in_force(&self) {
-        assert_eq!(loaded_scheduler().as_deref(), Some(NAME));
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    /// Ends it. How, and what it said since.
-    fn end(mut self, signal: Signal) -> (ExitStatus, String) {
-        self.signal(signal);
-        let status = self.child.wait().unwrap();
-        let mut said = String::new();
-        self.said.read_to_string(&mut said).unwrap();
-        (status, said)
-    }
-}
-
-impl Drop for Lags {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-pub(crate) fn is_back() -> bool {
-    loaded_scheduler().as_deref() == Some("")
+/// The numbers that a load says.
+fn numbers(load: &mut Load) -> Vec<u64> {
+    load.line().split(' ').filter(|word| !word.is_empty()).map(|word| word.parse().unwrap()).collect()
 }
 
 /// What a block measured.
@@ -164,6 +90,17 @@ struct Mix {
     before: Duration,
 }
 
+/// What is left under LAGS, where time is counted.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// Of heavy work, at least.
+    work: f64,
+    /// Of switches beyond two for each request, at most.
+    switches: f64,
+}
+
+const USUAL: Limits = Limits { work: 0.99, switches: 0.5 };
+
 impl Mix {
     /// Runs the same seeded load each time, under whichever scheduler is in force now.
     fn run(self) -> Block {
@@ -187,9 +124,6 @@ impl Mix {
         heavy.iter_mut().chain(&mut light).for_each(|(load, _)| load.go());
         thread::sleep(start.saturating_sub(load::monotonic()) + self.before);
         let (before, began) = (context_switches(), Instant::now());
-        let numbers = |load: &mut Load| -> Vec<u64> {
-            load.line().split(' ').filter(|word| !word.is_empty()).map(|word| word.parse().unwrap()).collect()
-        };
         let ground: Vec<Vec<u64>> = heavy.iter_mut().map(|(load, _)| numbers(load)).collect();
         let switches_per_second = (context_switches() - before) as f64 / began.elapsed().as_secs_f64();
         let mut latencies: Vec<f64> =
@@ -221,28 +155,33 @@ fn compared(mix: Mix) -> (Block, Block) {
 }
 
 /// What is not better under LAGS, or not by enough.
-fn worse((own, lags): &(Block, Block)) -> Vec<String> {
+fn worse(limits: Limits, (own, lags): &(Block, Block)) -> Vec<String> {
     let faster = lags.percentile(0.95) / own.percentile(0.95);
     let work = lags.work as f64 / own.work as f64;
     let fewer = lags.spare_switches / own.spare_switches;
     let limits = [
         (faster < if is_counted() { 0.25 } else { 0.4 }, format!("p95 is {faster:.3} of the kernel's own")),
-        (work > if is_counted() { 0.99 } else { 0.85 }, format!("work is {work:.3} of the kernel's own")),
-        (fewer < 0.6, format!("switches beyond two for each request are {fewer:.3} of the kernel's own")),
+        (work > if is_counted() { limits.work } else { 0.85 }, format!("work is {work:.3} of the kernel's own")),
+        // Where time is not counted, ticks come late, and the kernel's own turns are nearly as long as LAGS's.
+        (
+            fewer < if is_counted() { limits.switches } else { 0.85 },
+            format!("switches beyond two for each request are {fewer:.3} of the kernel's own"),
+        ),
         (lags.gap < 4_500.0, format!("one did not get on for {} ms", lags.gap)),
     ];
     limits.into_iter().filter(|(is_met, _)| !is_met).map(|(_, what)| what).collect()
 }
 
 /// Where time is not counted, others on the machine slow one block and not the other: that is not so three times in a row.
-fn is_better(mix: Mix) {
+fn is_better(mix: Mix, limits: Limits) {
     let rounds = if is_counted() { 1 } else { 3 };
-    let said: Vec<_> = (0..rounds).map(|_| worse(&compared(mix))).take_while(|worse| !worse.is_empty()).collect();
+    let said: Vec<_> =
+        (0..rounds).map(|_| worse(limits, &compared(mix))).take_while(|worse| !worse.is_empty()).collect();
     println!("{} rounds with something worse: {said:?}", said.len());
     assert!(said.len() < rounds, "{said:?}");
 }
 
-const fn seconds(seconds: u64) -> Duration {
+pub(crate) const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
@@ -251,7 +190,7 @@ fn few() {
         return;
     }
     let mix = Mix { heavy: 4, threads: 2, light: 6, gap: 50_000, work: 1_500, time: seconds(4), before: seconds(2) };
-    is_better(mix);
+    is_better(mix, USUAL);
 }
 
 fn many() {
@@ -259,7 +198,51 @@ fn many() {
         return;
     }
     let mix = Mix { heavy: 60, threads: 1, light: 40, gap: 400_000, work: 1_500, time: seconds(5), before: seconds(5) };
-    is_better(mix);
+    is_better(mix, USUAL);
+}
+
+fn very_many() {
+    if !is_possible() {
+        return;
+    }
+    let mix =
+        Mix { heavy: 300, threads: 1, light: 200, gap: 2_000_000, work: 1_500, time: seconds(10), before: seconds(10) };
+    // Turns of so many are short, or a round of them would take too long. What lagstop itself does each second may take percents
+    // of a CPU here, where it is built without optimisation.
+    is_better(mix, Limits { work: 0.9, switches: 0.85 });
+}
+
+/// A cgroup that starts many threads at once, each of which wants a CPU, beside one that has hardly anything to do: nobody has
+/// used anything before, and those threads all come before the next request.
+fn burst() {
+    if !is_possible() {
+        return;
+    }
+    const BEFORE: Duration = Duration::from_secs(3);
+    let start_file = tempfile::NamedTempFile::new().unwrap();
+    let window =
+        format!("{} {} {}", start_file.path().display(), BEFORE.as_millis(), (BEFORE + seconds(2)).as_millis());
+    let parent = TestCgroup::new("burst");
+    let (many, light) = (parent.child("many"), parent.child("light"));
+    let mut threads = many.start("threads 60 3000");
+    let mut requests = light.start(&format!("requests 1 20000 1000 {window}"));
+    [&mut threads, &mut requests].into_iter().for_each(|load| assert_eq!(load.line(), "joined"));
+    let lags = Lags::start(&["--learn", "0s"]);
+    let start = load::monotonic() + seconds(1);
+    fs::write(start_file.path(), start.as_nanos().to_string()).unwrap();
+    requests.go();
+    thread::sleep((start + BEFORE).saturating_sub(load::monotonic()));
+    threads.go();
+    let mut latencies = numbers(&mut requests);
+    latencies.sort_unstable();
+    let (status, said) = lags.end(Signal::INT);
+    println!("{said}");
+    assert!(status.success() && latencies.len() > 50, "{}: {said}", latencies.len());
+    let p95 = latencies[latencies.len() * 95 / 100] as f64 / 1e3;
+    println!("{} requests beside 60 new threads: p95 {p95} ms", latencies.len());
+    assert!(p95 < 60.0, "{p95} ms");
+    // Processes end before their cgroups are removed.
+    drop((threads, requests));
 }
 
 /// A cgroup that always wants to run, or has cgroups inside, and the part of the whole that it is to get.
@@ -325,11 +308,11 @@ fn divided(levels: &[Entitled], time: Duration) -> (Vec<(&'static str, f64, f64)
     let before = of(&all);
     thread::sleep(time);
     let used: Vec<f64> = of(&all).into_iter().zip(before).map(|(after, before)| (after - before) as f64).collect();
-    let status = Command::new(lagstop()).args(["schedule", "--status"]).output().unwrap();
+    let status = status();
     let leaves = || all.iter().zip(&used).filter(|(one, _)| one.load.is_some());
     let whole: f64 = leaves().map(|(_, used)| used).sum();
     let parts = leaves().map(|(one, used)| (one.name, one.part, used / whole)).collect();
-    (parts, String::from_utf8(status.stdout).unwrap())
+    (parts, status)
 }
 
 fn weights() {
@@ -421,7 +404,8 @@ fn disorder() {
     let home = parent.child("home");
     let mut wanderer = home.start("nap 3600000");
     loads.iter_mut().chain([&mut wanderer]).for_each(|load| assert_eq!(load.line(), "joined"));
-    let lags = Lags::start(&["--learn", "0s"]);
+    // Before Linux 7.0 the real-time load may look to lagstop as if it could take all CPUs.
+    let lags = Lags::start(&["--learn", "0s", "--ignore-real-time"]);
     loads.iter_mut().chain([&mut wanderer]).for_each(Load::go);
     watched.iter_mut().for_each(|one| (one.used, one.since) = (one.cgroup.cpu_ns(), Instant::now()));
     let (start, mut moves) = (Instant::now(), 0);
@@ -475,8 +459,7 @@ fn papers_credit() {
         }
         sums
     });
-    let status = Command::new(lagstop()).args(["schedule", "--status"]).output().unwrap();
-    println!("{}", String::from_utf8_lossy(&status.stdout));
+    println!("{}", status());
     lags.end(Signal::INT);
     eventually("the kernel's own is back", is_back);
     for ((cgroup, _), [measured, ranked]) in cgroups.iter().zip(sums) {
@@ -490,176 +473,4 @@ fn papers_credit() {
         assert!((ranked / measured - 1.0).abs() < 0.1, "{}: {ranked} is not {measured}", cgroup.path);
     }
     drop(loads);
-}
-
-/// The kernel ends a scheduler that has other CPUs in mind.
-fn hotplug() {
-    if !is_possible() {
-        return;
-    }
-    if !disruption::may_disrupt() {
-        println!("*** SKIPPED: others would feel that a CPU is taken away ***");
-        return;
-    }
-    let busy = TestCgroup::new("busy");
-    let mut load = busy.start("threads 6 600000");
-    assert_eq!(load.line(), "joined");
-    load.go();
-    let mut lags = Lags::start(&["--learn", "0s"]);
-    let _offline = Offline;
-    for online in ["0", "1"] {
-        Offline::set(online).unwrap();
-        lags.waits_for("CPUs came or went: LAGS starts again");
-        eventually("LAGS is in force again", || loaded_scheduler().as_deref() == Some(NAME));
-        let before = busy.cpu_ns();
-        thread::sleep(seconds(1));
-        assert!(busy.cpu_ns() > before, "the load gets on");
-    }
-    let (status, said) = lags.end(Signal::INT);
-    assert!(status.success(), "{said}");
-    eventually("the kernel's own is back", is_back);
-    drop(load);
-}
-
-fn ends() {
-    if !is_possible() {
-        return;
-    }
-    let busy = TestCgroup::new("busy");
-    let mut load = busy.start("threads 6 60000");
-    assert_eq!(load.line(), "joined");
-    load.go();
-    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
-        let lags = Lags::start(&["--learn", "0s"]);
-        thread::sleep(Duration::from_millis(300));
-        let (status, said) = lags.end(signal);
-        assert_eq!(status.success(), signal != Signal::KILL, "{signal:?}: {said}");
-        eventually("the kernel's own is back", is_back);
-    }
-    let status = Command::new(lagstop()).args(["schedule", "--status"]).output().unwrap();
-    let status = String::from_utf8(status.stdout).unwrap();
-    assert!(status.contains("was killed") && status.contains("kernel's own scheduler is in force"), "{status}");
-    let timed = Command::new(lagstop()).args(["schedule", "--learn", "0s", "--duration", "1s"]).output().unwrap();
-    let said = String::from_utf8_lossy(&timed.stderr).into_owned();
-    assert!(timed.status.success() && said.contains("the time is over"), "{said}");
-    eventually("the kernel's own is back", is_back);
-}
-
-/// Before Linux 7.0 nobody but them gets on where they take all CPUs, and the kernel's own scheduler cannot come back.
-fn real_time() {
-    if !is_possible() {
-        return;
-    }
-    if thread::available_parallelism().unwrap().get() < 2 {
-        println!("*** SKIPPED: with one CPU the host would hang ***");
-        return;
-    }
-    let keeps_time = facts().sched_ext.as_ref().unwrap().has_server;
-    let cgroup = TestCgroup::new("real-time");
-    let spin = || {
-        let mut load = cgroup.start("spin-in-real-time 60000");
-        assert_eq!(load.line(), "joined");
-        load.go();
-        load
-    };
-    // One CPU is left: everybody gets on.
-    let load = spin();
-    let mut command = Command::new(lagstop());
-    let started = command.args(["schedule", "--learn", "2s", "--duration", "2s"]).output().unwrap();
-    let said = String::from_utf8(started.stderr).unwrap();
-    println!("{said}");
-    assert_eq!(started.status.success(), keeps_time, "{said}");
-    let names_it = said.contains("real-time tasks use") && said.contains(&format!("Thread {} ", load.pid()));
-    assert_eq!(names_it, !keeps_time, "{said}");
-    assert!(is_back());
-    drop(load);
-    // One that begins while it schedules ends it; else LAGS goes on.
-    let mut lags = Lags::start(&["--learn", "0s"]);
-    let load = spin();
-    if keeps_time {
-        thread::sleep(seconds(12));
-        lags.is_in_force();
-        assert!(lags.end(Signal::INT).0.success());
-    } else {
-        lags.waits_for("real-time tasks use");
-        assert_eq!(lags.child.wait().unwrap().code(), Some(1));
-    }
-    eventually("the kernel's own is back", is_back);
-    drop(load);
-}
-
-/// Programs and maps in the kernel.
-fn loaded() -> (usize, usize) {
-    (aya::programs::loaded_programs().flatten().count(), aya::maps::loaded_maps().flatten().count())
-}
-
-/// Takes ten to twenty minutes where everything is emulated.
-fn again_and_again() {
-    if !is_possible() {
-        return;
-    }
-    let busy = TestCgroup::new("busy");
-    let mut load = busy.start("threads 6 7200000");
-    assert_eq!(load.line(), "joined");
-    load.go();
-    let available = || {
-        let text = fs::read_to_string("/proc/meminfo").unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<i64>().unwrap()
-    };
-    let before = loaded();
-    let (mut memory, start) = (0, Instant::now());
-    for time in 1..=200 {
-        let signal = [Signal::INT, Signal::TERM, Signal::KILL][time % 3];
-        let (status, said) = Lags::start(&["--learn", "0s"]).end(signal);
-        assert_eq!(status.success(), signal != Signal::KILL, "{signal:?}: {said}");
-        eventually("the kernel's own is back", is_back);
-        eventually("all is freed", || loaded() == before);
-        // What is kept for the next time is there after the first ones.
-        if time == 20 {
-            memory = available();
-        }
-        if time % 20 == 0 {
-            println!(
-                "{time} times in {} s, {} kB less since the 20th",
-                start.elapsed().as_secs(),
-                memory - available()
-            );
-        }
-    }
-    let lost = memory - available();
-    assert!(lost < 4_096, "{lost} kB are gone for good, which is {} kB each time", lost / 180);
-}
-
-fn refusals() {
-    if !is_possible() {
-        return;
-    }
-    let refused = |flags: &[&str], why: &str| {
-        let output = Command::new(lagstop()).arg("schedule").args(flags).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains(why), "{said}");
-        assert!(said.lines().count() < 5, "{said}");
-    };
-    let limited = TestCgroup::new("limited");
-    limited.limit_to_half_a_cpu();
-    refused(&["--dry-run"], &format!("{} has a CPU quota", limited.path));
-    let lags = Lags::start(&["--learn", "0s", "--ignore-quotas"]);
-    refused(&["--ignore-quotas"], "the sched_ext scheduler lags is loaded");
-    let (status, said) = lags.end(Signal::INT);
-    assert!(status.success() && said.contains("asked to end"), "{said}");
-    eventually("the kernel's own is back", is_back);
-    limited.lift_the_limit();
-    let dry = Command::new(lagstop()).args(["schedule", "--dry-run"]).output().unwrap();
-    let said = String::from_utf8(dry.stdout).unwrap();
-    assert!(said.contains("LAGS can schedule this host"), "{said}");
-    assert!(is_back());
-    // One that is set while it schedules ends it.
-    let mut lags = Lags::start(&["--learn", "0s"]);
-    limited.limit_to_half_a_cpu();
-    let status = lags.child.wait().unwrap();
-    assert_eq!(status.code(), Some(1));
-    eventually("the kernel's own is back", is_back);
-    limited.lift_the_limit();
 }

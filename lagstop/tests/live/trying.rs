@@ -26,7 +26,7 @@ use crate::{
     Test,
     command::lagstop,
     fixture::{Load, TestCgroup, eventually},
-    scheduling::{is_back, is_possible},
+    lags::{is_back, is_possible, status},
     terminal::Terminal,
 };
 
@@ -642,6 +642,13 @@ fn is_given_back(policy: &str, arguments: &[&str]) {
         child
     };
     let child = start();
+    // That this is LAGS, and who started it, is said whoever did.
+    let status = status();
+    assert!(
+        status.starts_with("LAGS schedules this host, started by lagstop trial or lagstop bench.")
+            == (policy == "lags"),
+        "{status}"
+    );
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));

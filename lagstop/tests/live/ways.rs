@@ -94,7 +94,7 @@ fn detached(mut probes: Probes) -> Counted {
     Counted { ours, all, cpus: snapshot.cpus, lost }
 }
 
-fn switch_costs() {
+pub(crate) fn switch_costs() {
     each(Measure::SwitchCost, |way, probes| {
         let whole = way.gives_whole_cost();
         let Counted { ours, all, cpus, lost } = detached(probes);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{
     error::Error,
     live_tests::MEASURES,
-    matrix::{self, Layout, Run},
+    matrix::{self, Layout},
     store::Checked,
     vm,
 };
@@ -19,8 +19,7 @@ const DIRECTORY: &str = "lagstop/src/kernel/plan/facts";
 /// mounted makes no difference to the facts.
 pub(super) fn record(workspace: &Workspace) -> Result<Vec<String>, Error> {
     let mut recorded = Vec::new();
-    for kernel in matrix::KERNELS {
-        let run = Run { kernel, layout: Layout::V2 };
+    for run in matrix::whole().into_iter().filter(|run| run.layout == Layout::V2) {
         let Some(record) = Checked::read(workspace, run)?.and_then(|checked| of(&checked.check)) else { continue };
         let mut text = serde_json::to_string_pretty(&record)?;
         text.push('\n');

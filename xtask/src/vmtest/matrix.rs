@@ -77,13 +77,13 @@ pub(super) struct Kernel {
     pub(super) package: Package,
     /// Where its modules are, when not in `package`.
     pub(super) modules: Option<Package>,
-    /// How the whole matrix mounts cgroups with it.
+    /// How the whole matrix mounts cgroups with it. In no way where it is taken only by name.
     pub(super) layouts: &'static [Layout],
     /// Is it one of the few that every change is tried on?
     pub(super) quick: bool,
 }
 
-/// Of the flavour `cloud`, which is small. From 6.19 the kernel is in the packages `linux-binary-*`, its modules in `linux-modules-*`. Replace a pin when the mirror has dropped the package: docs/development.md, "Kernels in VMs".
+/// Of the flavour `cloud`, which is small; `*-generic` is of the flavour for PCs, which can rehearse suspend. From 6.19 the kernel is in the packages `linux-binary-*`, its modules in `linux-modules-*`. Replace a pin when the mirror has dropped the package: docs/development.md, "Kernels in VMs".
 pub(super) const KERNELS: &[Kernel] = &[
     Kernel {
         id: "5.10",
@@ -188,6 +188,21 @@ pub(super) const KERNELS: &[Kernel] = &[
         quick: false,
     },
     Kernel {
+        id: "7.0-generic",
+        arch: Arch::Amd64,
+        version: "7.0.13-1~bpo13+1",
+        package: Package::main(
+            "pool/main/l/linux-signed-amd64/linux-binary-7.0.13+deb13-amd64_7.0.13-1~bpo13+1_amd64.deb",
+            "108e1c0e8e36a5cb13d62fc3f03c05f23448b7801657553c6e9880591c4f97d3",
+        ),
+        modules: Some(Package::main(
+            "pool/main/l/linux/linux-modules-7.0.13+deb13-amd64_7.0.13-1~bpo13+1_amd64.deb",
+            "787ac652f5fac4805092ed951a6ae617d448684f5f399659f0e5dcfa544fabf4",
+        )),
+        layouts: &[],
+        quick: false,
+    },
+    Kernel {
         id: "7.1",
         arch: Arch::Amd64,
         version: "7.1.13-1~bpo13+1",
@@ -270,6 +285,12 @@ pub(super) fn whole() -> Vec<Run> {
     KERNELS.iter().flat_map(runs).collect()
 }
 
+/// Those that are taken only by name.
+pub(super) fn by_name() -> Vec<Run> {
+    let run = |kernel: &'static Kernel| Run { kernel, layout: Layout::V2 };
+    KERNELS.iter().filter(|kernel| kernel.layouts.is_empty()).map(run).collect()
+}
+
 /// The few for every change.
 pub(super) fn quick() -> Vec<Run> {
     KERNELS.iter().filter(|kernel| kernel.quick).map(|kernel| Run { kernel, layout: Layout::V2 }).collect()
@@ -294,7 +315,7 @@ fn one(id: &str) -> Result<Run, Error> {
             Some(Run { kernel, layout })
         })
         .ok_or_else(|| {
-            let known: Vec<String> = whole().iter().map(Run::to_string).collect();
+            let known: Vec<String> = whole().iter().chain(&by_name()).map(Run::to_string).collect();
             Error::UnknownKernel { id: id.to_owned(), known: known.join(", ") }
         })
 }
@@ -316,6 +337,9 @@ mod tests {
         let error = named(&["4.19".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("`4.19`") && error.contains("6.12-hybrid"), "{error}");
         assert!(named(&["6.12-v3".to_owned()]).is_err());
+        let generic = names(&by_name());
+        assert_eq!(names(&named(&generic).unwrap()), generic);
+        assert!(generic.iter().all(|id| error.contains(id) && !names(&whole()).contains(id)), "{error}");
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub(in crate::cli) struct Args {
     #[arg(long, value_name = "NAME")]
     policy: Vec<PolicyOrNone>,
 
-    /// Use --policy lags although cgroups have CPU quotas. No quota holds then
+    /// Use --policy lags although cgroups have CPU quotas. They are not enforced then
     #[arg(long)]
     ignore_quotas: bool,
 
@@ -77,6 +77,10 @@ pub(in crate::cli) struct Args {
     /// Mean demand of a function of azure, in CPUs; at 0.1, 10 functions per CPU use all CPU time
     #[arg(long, value_name = "CPUS", default_value = "0.1", value_parser = demand)]
     demand: f64,
+
+    /// Run only the light functions, whose demand is below the mean: about the best latency that a scheduler could give them
+    #[arg(long, conflicts_with = "policy")]
+    light_alone: bool,
 
     /// Read the requests of each second from FILE, with rows of second,concurrency (repeatable). Several files are assigned to
     /// functions in turn
@@ -166,6 +170,9 @@ impl Args {
             )
             .into());
         }
+        if self.light_alone && self.workload.is_closed() {
+            return Err("--light-alone needs light and heavy functions: use --workload azure or random".into());
+        }
         Ok(BenchSettings {
             policies,
             switch: SwitchSettings {
@@ -181,6 +188,7 @@ impl Args {
             work: self.work,
             latency_target: self.latency_target,
             demand: self.demand,
+            light_alone: self.light_alone,
             depth: self.depth,
             base: self.base.clone(),
             seed: self.seed,

@@ -7,6 +7,7 @@ use crate::{
         shell::{self, WeightSetting},
     },
     model::{Level, Measure, kernel_version},
+    schedule::NAME,
     units,
 };
 
@@ -25,7 +26,7 @@ pub(super) fn trial() -> Advice {
 }
 
 /// Like [`trial`], but only for those that can go first at a tolerable cost for the others, if these are not all.
-pub(super) fn trial_of(judged: &Judged<'_>) -> Advice {
+fn trial_of(judged: &Judged<'_>) -> Advice {
     let only = judged.advised();
     let named: Option<Vec<&str>> = only.iter().map(|one| shell::glob(&one.path)).collect();
     let Some(named) = named.filter(|_| only.len() as u64 != judged.waiting.size && !only.is_empty()) else {
@@ -36,6 +37,42 @@ pub(super) fn trial_of(judged: &Judged<'_>) -> Advice {
          compares the effect with the prediction, and restores the old weights: --apply keeps nothing.",
     )
     .command(shell::trial_of_weights(&named))
+}
+
+/// The trials that this host allows, the most promising first: one of LAGS, and one of weights, which other schedulers may
+/// ignore.
+pub(super) fn trials(judged: &Judged<'_>) -> Vec<Advice> {
+    let of_lags = Advice::new(
+        "Run a trial of LAGS as the host's scheduler: it alternates with the kernel's own, and changes no cgroup. It refuses a host \
+         with CPU quotas, which LAGS ignores.",
+    )
+    .command("sudo lagstop trial --policy lags --apply");
+    match judged.observations.schedulers.at_end() {
+        Some("") => vec![of_lags, trial_of(judged)],
+        Some(NAME) => {
+            vec![
+                Advice::new("LAGS schedules this host already. See what it does.").command("lagstop schedule --status"),
+            ]
+        }
+        Some(name) => vec![Advice::new(format!(
+            "Check whether the loaded sched_ext scheduler {} has a latency setting before changing weights.",
+            units::quoted(name)
+        ))],
+        None => vec![trial_of(judged)],
+    }
+}
+
+/// How cgroups can be told apart where the scheduler does not.
+pub(super) fn where_there_is_one_group() -> Vec<Advice> {
+    vec![
+        Advice::new("Measure each cgroup separately. The scheduler ignores cgroups here: all tasks compete one by one.")
+            .command("sudo lagstop diagnose --group-by leaf"),
+        Advice::new(
+            "To let the scheduler share CPU time by cgroup until the next boot, enable the cpu controller: give one service a weight (100 \
+             is the default). Replace SERVICE.",
+        )
+        .command("sudo systemctl set-property --runtime SERVICE CPUWeight=100"),
+    ]
 }
 
 /// Advice that this kernel supports, the most promising first.
@@ -49,17 +86,11 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     heavy.truncate(COMMANDS);
 
     let write = |one: &Sibling<'_>, file: &str, value: &str| shell::write(session, one.id, &one.path, file, value);
-    let mut advice = Vec::new();
-    if session.sched_ext.as_deref() == Some("") {
-        advice.push(
-            Advice::new(
-                "Run a trial of LAGS as the host's scheduler: it alternates with the kernel's own, and changes no cgroup. It \
-                 refuses a host with CPU quotas, which LAGS ignores.",
-            )
-            .command("sudo lagstop trial --policy lags --apply"),
-        );
+    let mut advice = trials(judged);
+    // Weights, cpu.idle and the rest are for the kernel's own scheduler.
+    if judged.observations.schedulers.at_end().is_some_and(|name| !name.is_empty()) {
+        return advice;
     }
-    advice.push(trial_of(judged));
     if has(LATENCY_AWARENESS) {
         advice.extend(waiting.iter().chain(&heavy).map(|one| {
             Advice::new(format!(
@@ -97,11 +128,11 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
             .undo_if(undo.filter(|_| WeightSetting::of(session, &one.path).is_exact(one.weight)))
         }));
     }
-    match session.sched_ext.as_deref() {
-        Some("") => advice.extend([
+    if judged.observations.schedulers.at_end() == Some("") {
+        advice.extend([
             Advice::new(
                 "On a test host, schedule it by LAGS for a while: that was tried in virtual machines only. No cgroup has to \
-                 change, and the kernel's own scheduler is back when it ends. CPU quotas do not hold: it refuses a host \
+                 change, and the kernel's own scheduler is back when it ends. CPU quotas are not enforced: it refuses a host \
                  that has any.",
             )
             .command("sudo lagstop schedule --duration 10m"),
@@ -110,12 +141,7 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
                  scx_lavd. Check first what it takes away: with most of them cpu.max, cpu.weight and cpu.idle have no \
                  effect.",
             ),
-        ]),
-        Some(name) => advice.push(Advice::new(format!(
-            "Check whether the loaded sched_ext scheduler {} has a latency setting before changing weights.",
-            units::quoted(name)
-        ))),
-        None => {}
+        ]);
     }
     advice.push(
         Advice::new(

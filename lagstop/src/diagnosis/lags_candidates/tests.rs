@@ -5,7 +5,7 @@ use crate::{
         fixture::{competing, contended},
     },
     model::{
-        Interval, Level, Session,
+        CgroupId, Interval, Level, Session,
         fixture::{self, blame},
     },
 };
@@ -58,8 +58,30 @@ fn the_advice_is_for_what_the_kernel_offers() {
     assert_eq!(idle[0], "sudo lagstop trial --policy lags --apply");
     let is_scheduled = |commands: &[String]| commands.iter().any(|command| command.contains("lagstop schedule"));
     assert!(is_scheduled(&idle) && !is_scheduled(&plain) && !is_scheduled(&commands(&[], Some("scx_lavd"))));
+    let loaded = commands(&["cpu.weight"], Some("scx_lavd"));
+    assert!(loaded.iter().all(|command| !command.contains("--policy weight")), "it would be refused: {loaded:?}");
     let patched = commands(&["cpu.latency_awareness"], None);
     assert_eq!(patched[1], "echo 1 | sudo tee /sys/fs/cgroup/apps.slice/web/cpu.latency_awareness");
+}
+
+#[test]
+fn where_cgroups_are_nothing_to_the_scheduler_that_is_said_with_what_to_do() {
+    let mut alone = contended(40);
+    for interval in &mut alone {
+        interval.cgroups.truncate(1);
+        interval.cgroups[0].id = CgroupId::ROOT;
+    }
+    let finding = |files: &[&str]| {
+        let cpu_files = files.iter().map(|&file| file.to_owned()).collect();
+        let session = Session { cpu_files, cgroup_version: 2, ..fixture::session() };
+        let report = diagnose(&session, &alone, &Thresholds::default());
+        report.findings.into_iter().find(|finding| finding.rule == Rule::LagsCandidates).unwrap()
+    };
+    let without = finding(&[]);
+    assert!(without.verdict.contains("into one group") && without.severity == Severity::NotEnoughData);
+    assert_eq!(without.advice[0].command.as_deref(), Some("sudo lagstop diagnose --group-by leaf"));
+    let with = finding(&["cpu.weight"]);
+    assert!(with.verdict.contains("only the root cgroup ran") && with.advice.is_empty(), "{}", with.verdict);
 }
 
 #[test]
@@ -309,4 +331,9 @@ fn a_simulation_that_is_off_lowers_the_confidence_and_one_that_is_far_off_is_sai
     assert_eq!((finding.severity, finding.confidence.level), (Severity::Warning, Low));
     let commands: Vec<_> = finding.advice.iter().filter_map(|advice| advice.command.as_deref()).collect();
     assert_eq!(commands, ["sudo lagstop trial --policy weight --from-diagnose --apply"]);
+    // A trial of LAGS takes no prediction.
+    let session = Session { sched_ext: Some(String::new()), ..fixture::session() };
+    let report = diagnose(&session, &all, &Thresholds::default());
+    let finding = report.findings.into_iter().find(|finding| finding.rule == Rule::LagsCandidates).unwrap();
+    assert_eq!(finding.advice[0].command.as_deref(), Some("sudo lagstop trial --policy lags --apply"));
 }

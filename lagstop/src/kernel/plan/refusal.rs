@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::{
+    display::short_name,
     kernel::{Setback, error::chain},
     model::Measure,
 };
@@ -16,6 +17,8 @@ pub(super) enum Refusal {
     Needs(Measure),
     #[error("needs run-queue waits from sched_info: clock times do not include the CPU")]
     ByTheClock,
+    #[error("the loaded sched_ext scheduler {} replaces the pick function; to measure it, stop that scheduler and start lagstop again", short_name(.0, 64))]
+    NotCalled(String),
     #[error("this kernel is built without {0}")]
     Option(&'static str),
     #[error("kernel {release} has no {what}")]

@@ -87,6 +87,16 @@ fn the_pick_function_of_newer_kernels_is_another_one() {
 }
 
 #[test]
+fn a_pick_function_that_is_not_called_is_not_tried() {
+    let facts = Facts { loaded_scheduler: Some("lags".to_owned()), ..facts("6.18.0") };
+    assert_eq!(way(&facts, Measure::Pick), None);
+    assert!(way(&facts, Measure::SwitchCost).is_some());
+    let hooks = plan(&facts).hooks();
+    let pick = hooks.iter().find(|hook| hook.measure() == Some(Measure::Pick)).unwrap();
+    assert!(pick.detail.contains("the loaded sched_ext scheduler lags replaces"), "{}", pick.detail);
+}
+
+#[test]
 fn a_suffix_of_the_compiler_does_not_hide_a_function() {
     let mut facts = facts("6.1.0");
     let Answer::Known(symbols) = &mut facts.symbols else { unreachable!("made above") };

@@ -1,12 +1,22 @@
 use super::*;
 
 fn root() -> Node {
-    Node { parent: None, weight: 100.0, is_active: true, tasks: 0.0, used: 0.0, is_ranked: false }
+    Node { parent: None, weight: 100.0, is_active: true, tasks: 0.0, used: 0.0, turns: 0, turn: None, is_ranked: false }
 }
 
 /// One with so many tasks that always want to run, or so much of one.
 fn child(parent: usize, weight: f64, tasks: f64) -> Node {
-    Node { parent: Some(parent), weight, is_active: tasks > 0.0, tasks, used: tasks.min(0.1), is_ranked: true }
+    let is_active = tasks > 0.0;
+    Node {
+        parent: Some(parent),
+        weight,
+        is_active,
+        tasks,
+        used: tasks.min(0.1),
+        turns: 10,
+        turn: None,
+        is_ranked: true,
+    }
 }
 
 fn near(found: f64, expected: f64) {
@@ -74,7 +84,7 @@ fn one_of_twice_the_weight_is_as_heavy_as_one_with_half_the_use() {
     let CpuShares { plans, .. } = shares(&nodes, 1.0, &Tuning::default());
     near(plans[1].factor as f64, 2.0 * plans[2].factor as f64);
     near(plans[2].slice as f64, 2.0 * plans[1].slice as f64);
-    near((plans[1].slice + plans[2].slice) as f64, 40e6);
+    near((plans[1].slice + plans[2].slice) as f64, 10e6);
 }
 
 #[test]
@@ -88,6 +98,47 @@ fn turns_are_shared_out_among_those_that_always_want_one() {
     near(cpus[1], 0.7 / 4.0);
     near(plans[1].behind as f64, 2e9);
     assert!(plans[1].ahead > 2 * plans[10].ahead, "what hardly runs waits for less");
+}
+
+#[test]
+fn turns_are_short_where_all_are_alike_and_long_where_many_are_light() {
+    let turn = |heavy: usize, light: usize| {
+        let mut nodes = vec![root()];
+        nodes.extend((0..heavy).map(|_| child(0, 100.0, 1.0)));
+        nodes.extend((0..light).map(|_| child(0, 100.0, 0.02)));
+        shares(&nodes, 1.0, &Tuning::default()).plans[1].slice as f64
+    };
+    near(turn(4, 0), 5e6);
+    near(turn(15, 1), 12.5e6);
+    near(turn(7, 1), 20e6);
+    near(turn(1, 99), 20e6);
+    // Daemons that wake once a second do not count for as much as those that come all the time.
+    let mut nodes = vec![root(), child(0, 100.0, 1.0), child(0, 100.0, 1.0)];
+    nodes.extend((0..10).map(|_| Node { turns: 1, ..child(0, 100.0, 0.02) }));
+    nodes[1..3].iter_mut().for_each(|node| node.turns = 95);
+    near(shares(&nodes, 1.0, &Tuning::default()).plans[1].slice as f64, 11e6);
+    // Those that cannot go first wait for the end of turns.
+    let unranked: Vec<Node> = nodes.iter().map(|node| Node { is_ranked: false, ..node.clone() }).collect();
+    near(shares(&unranked, 1.0, &Tuning::default()).plans[1].slice as f64, 5e6);
+    let tuning = Tuning { preempts: false, ..Tuning::default() };
+    near(shares(&nodes, 1.0, &tuning).plans[1].slice as f64, 5e6);
+    let nodes = [root(), child(0, 100.0, 1.0)];
+    let settings = Tuning { slice: Duration::from_millis(2), ..Tuning::default() };
+    near(shares(&nodes, 1.0, &settings).plans[1].slice as f64, 2e6);
+}
+
+#[test]
+fn tasks_of_a_cgroup_are_served_a_turn_after_each_other() {
+    // Half of a CPU for each: a turn of 3 ms takes 6 ms of virtual time.
+    let mut nodes = [root(), child(0, 100.0, 1.0), child(0, 100.0, 1.0)];
+    nodes[1].turn = Some(Duration::from_millis(3));
+    let CpuShares { plans, any, .. } = shares(&nodes, 1.0, &Tuning::default());
+    near(plans[1].turn as f64, 6e6);
+    // What is not known may be as long as a turn can be, and nothing is longer.
+    near(plans[2].turn as f64, 10e6);
+    near(any.turn as f64, 10e6);
+    nodes[1].turn = Some(Duration::from_secs(1));
+    near(shares(&nodes, 1.0, &Tuning::default()).plans[1].turn as f64, 10e6);
 }
 
 #[test]

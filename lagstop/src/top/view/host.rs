@@ -85,6 +85,9 @@ fn draw_identity(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme
             Span::raw(format!("interval {every}")),
             Span::raw(format!("Linux {}", shortened(&session.kernel))),
         ]);
+        let loaded = now.map_or(session.sched_ext.as_deref(), |now| session.loaded_scheduler(&now.interval));
+        let loaded = loaded.filter(|name| !name.is_empty());
+        parts.extend(loaded.map(|name| Span::styled(format!("scheduler {}", shortened(name)), theme.strong())));
     }
     let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(width(&badge) as u16)]).areas(area);
     frame.render_widget(whole_parts(parts, left.width), left);

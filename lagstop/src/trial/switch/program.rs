@@ -135,9 +135,10 @@ impl Loaded {
         // What it said last is on its way.
         thread::sleep(STEP);
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&said);
+        // Many write in colours.
+        let text = anstream::adapter::strip_str(&String::from_utf8_lossy(&said)).to_string();
         match text.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
-            Some(line) => format!(": {}", short_name(line, 200)),
+            Some(line) => format!(". Its last line was: {}", short_name(line, 200)),
             None => String::new(),
         }
     }
@@ -183,7 +184,7 @@ mod tests {
         let path = script(home.path(), "scx_bad", "echo \"$1\" >&2\nprintf 'no\\033[31m such\\n' >&2\nexit 3");
         let arguments = ["; touch nothing".into()];
         let said = Loaded::start(&path, &arguments, &mut || true).unwrap_err().to_string();
-        assert!(said.starts_with("scx_bad ended: exit status: 3: no") && !said.contains('\u{1b}'), "{said}");
+        assert!(said == "scx_bad ended: exit status: 3. Its last line was: no such", "{said}");
     }
 
     #[test]
