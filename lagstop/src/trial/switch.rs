@@ -5,6 +5,7 @@
 mod program;
 
 use std::{
+    borrow::Cow,
     ffi::OsString,
     time::{Duration, Instant},
 };
@@ -16,6 +17,7 @@ pub use program::ProgramError;
 
 use super::{NoProgram, SchedulerProgram};
 use crate::{
+    display::short_name,
     kernel::{Facts, loaded_scheduler},
     schedule::{
         self, Learnt, PreparedSchedule, RealTimeGuard, RunningScheduler, ScheduleOptions, SchedulerEnd, SchedulerError,
@@ -36,8 +38,8 @@ pub struct SwitchSettings {
 /// Why the host is not, or no longer, scheduled by another scheduler.
 #[derive(Debug, Error)]
 pub enum SwitchError {
-    #[error(transparent)]
-    Scheduler(#[from] SchedulerError),
+    #[error("{} cannot schedule this host: {why}", .to.name())]
+    Scheduler { to: SwitchTo, why: Box<SchedulerError> },
     #[error(transparent)]
     Program(#[from] ProgramError),
     #[error(transparent)]
@@ -70,6 +72,21 @@ pub enum SwitchTo {
     Program(SchedulerProgram),
 }
 
+impl SwitchTo {
+    /// What it is called in sentences.
+    fn name(self) -> Cow<'static, str> {
+        match self {
+            Self::Lags => "LAGS".into(),
+            Self::Program(program) => short_name(program.program(), 64),
+        }
+    }
+
+    /// What it cannot do, for this reason.
+    fn cannot(self, why: SchedulerError) -> SwitchError {
+        SwitchError::Scheduler { to: self, why: Box::new(why) }
+    }
+}
+
 enum InForce {
     Lags { running: Box<RunningScheduler>, refreshed: Instant },
     Program { loaded: Loaded, real_time: RealTimeGuard, looked: Instant },
@@ -86,25 +103,27 @@ impl Switch {
     /// # Errors
     /// When it cannot, and why.
     pub fn check(&self) -> Result<(), SwitchError> {
+        let cannot = |why| self.to.cannot(why);
         match self.to {
-            SwitchTo::Lags => Ok(self.prepare()?.look_at_real_time()?),
+            SwitchTo::Lags => self.prepare()?.look_at_real_time().map_err(cannot),
             SwitchTo::Program(program) => {
-                refuse_loaded()?;
+                refuse_loaded().map_err(cannot)?;
                 program.find()?;
-                Ok(self.real_time_guard()?.look_a_second()?)
+                self.real_time_guard()?.look_a_second().map_err(cannot)
             }
         }
     }
 
     /// For a program's scheduler: LAGS has its own.
-    fn real_time_guard(&self) -> Result<RealTimeGuard, SchedulerError> {
-        RealTimeGuard::begin(&Facts::probe(None), self.settings.ignore_real_time)
+    fn real_time_guard(&self) -> Result<RealTimeGuard, SwitchError> {
+        let guard = RealTimeGuard::begin(&Facts::probe(None), self.settings.ignore_real_time);
+        guard.map_err(|why| self.to.cannot(why))
     }
 
     fn prepare(&self) -> Result<PreparedSchedule, SwitchError> {
         let SwitchSettings { ignore_quotas, ignore_real_time, .. } = self.settings;
         let options = ScheduleOptions { ignore_quotas, ignore_real_time, ..ScheduleOptions::default() };
-        Ok(schedule::prepare(options)?)
+        schedule::prepare(options).map_err(|why| self.to.cannot(why))
     }
 
     /// Begins to see what each cgroup uses until [`Self::start`].
@@ -114,7 +133,7 @@ impl Switch {
     pub fn learn(&mut self) -> Result<(), SwitchError> {
         if let SwitchTo::Lags = self.to {
             let prepared = self.prepare()?;
-            let learnt = prepared.learn()?;
+            let learnt = prepared.learn().map_err(|why| self.to.cannot(why))?;
             self.learning = Some((prepared, learnt, Instant::now()));
         }
         Ok(())
@@ -125,13 +144,15 @@ impl Switch {
     /// # Errors
     /// When that does not work. The kernel's own scheduler stays then.
     pub fn start(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<(), SwitchError> {
-        self.in_force = Some(match self.to {
+        let to = self.to;
+        let cannot = |why| to.cannot(why);
+        self.in_force = Some(match to {
             SwitchTo::Lags => {
                 let (prepared, learnt) = match self.learning.take() {
                     Some((prepared, learnt, since)) => (prepared, Some((learnt, since.elapsed()))),
                     None => {
                         let mut prepared = self.prepare()?;
-                        prepared.look_at_real_time()?;
+                        prepared.look_at_real_time().map_err(cannot)?;
                         (prepared, None)
                     }
                 };
@@ -139,11 +160,12 @@ impl Switch {
                     return Err(SwitchError::Interrupted);
                 }
                 // Another one may have come meanwhile, whose name says more than that the kernel refuses.
-                refuse_loaded()?;
-                InForce::Lags { running: Box::new(prepared.attach(learnt)?), refreshed: Instant::now() }
+                refuse_loaded().map_err(cannot)?;
+                let running = prepared.attach(learnt).map_err(cannot)?;
+                InForce::Lags { running: Box::new(running), refreshed: Instant::now() }
             }
             SwitchTo::Program(program) => {
-                refuse_loaded()?;
+                refuse_loaded().map_err(cannot)?;
                 let real_time = self.real_time_guard()?;
                 let loaded = Loaded::start(&program.find()?, &self.settings.arguments, goes_on)?;
                 InForce::Program { loaded, real_time, looked: Instant::now() }
@@ -157,13 +179,14 @@ impl Switch {
     /// # Errors
     /// When the scheduler is not in force any more.
     pub fn look(&mut self) -> Result<(), SwitchError> {
+        let to = self.to;
         match &mut self.in_force {
             None => Ok(()),
             Some(InForce::Program { loaded, real_time, looked }) => {
                 loaded.look()?;
                 if looked.elapsed() >= LOOK_AT_REAL_TIME {
                     *looked = Instant::now();
-                    real_time.look()?;
+                    real_time.look().map_err(|why| to.cannot(why))?;
                 }
                 Ok(())
             }
@@ -172,7 +195,7 @@ impl Switch {
                     return Ok(());
                 }
                 *refreshed = Instant::now();
-                match running.refresh()? {
+                match running.refresh().map_err(|why| to.cannot(why))? {
                     None => Ok(()),
                     Some(ended) => Err(ended.into()),
                 }
@@ -190,7 +213,7 @@ impl Switch {
         match self.in_force.take() {
             None => Ok(false),
             Some(InForce::Program { loaded, .. }) => Ok(loaded.end(beat).map(|()| true)?),
-            Some(InForce::Lags { running, .. }) => match running.let_go()? {
+            Some(InForce::Lags { running, .. }) => match running.let_go().map_err(|why| self.to.cannot(why))? {
                 SchedulerEnd::LetGo => Ok(true),
                 ended => Err(ended.into()),
             },

@@ -1,6 +1,11 @@
 //! Switches, waits, CPU time, migrations, and that they add up.
 
-use std::{fs, sync::Arc, thread, time::Duration};
+use std::{
+    fs,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use lagstop::model::{CgroupCounters, CpuReading, Distribution, LoadCredits, Lost, Measure, Nanos, Tasks, Totals};
 
@@ -148,10 +153,12 @@ fn timed_now_and_then() {
     let sees_all = probes.reader.way(Measure::SwitchCost) == Some("tracepoints");
     let mut read = |times_next: bool| {
         probes.reader.time_next(times_next);
+        let began = Instant::now();
         let snapshot = probes.snapshot();
+        let took = began.elapsed();
         let counters =
             snapshot.cgroups.get(&cgroup.id()).map_or_else(Arc::default, |known| Arc::clone(&known.counters));
-        (snapshot.switches_timed, counters, snapshot.lost)
+        (snapshot.switches_timed, counters, snapshot.lost, took)
     };
     let mut last = read(false);
     let mut lost = 0;
@@ -170,7 +177,7 @@ fn timed_now_and_then() {
         let since = now.1.since(&then);
         let costs = since.switch_cost.as_ref().map_or(0, Distribution::count);
         let (switches, pick) = (since.totals.switches, since.totals.pick_ns.unwrap());
-        println!("round {round}: {switches} switches, {costs} costs, {pick} of pick cost");
+        println!("round {round}: {switches} switches, {costs} costs, {pick} of pick cost, {:?}", [last.3, now.3]);
         assert!(switches > at_least(200), "the load was to switch");
         // What happens between a CPU's turn and the reading of its rows is on either side.
         let edges = 4 + switches / if is_slow() { 10 } else { 50 };

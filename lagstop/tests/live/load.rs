@@ -184,8 +184,8 @@ fn sparse(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
         spin(Duration::from_millis(5));
-        // Each at a pace of its own, or they would keep step.
-        thread::sleep(Duration::from_millis(400 + u64::from(std::process::id() % 200)));
+        // Each at a pace of its own, or they would keep step: with each other, or with readings every 400 ms.
+        thread::sleep(Duration::from_millis(450 + u64::from(std::process::id() % 200)));
     }
 }
 

@@ -25,7 +25,7 @@ use tempfile::TempDir;
 use crate::{
     Test,
     command::lagstop,
-    fixture::{Load, TestCgroup, eventually},
+    fixture::{Load, TestCgroup, eventually, facts},
     lags::{is_back, is_possible, status},
     terminal::Terminal,
 };
@@ -49,6 +49,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_trial_of_lags_gives_the_host_back", lags),
     ("a_trial_of_another_scheduler_ends_its_program", program),
     ("a_trial_of_lags_is_refused_as_lags_is", refused_schedulers),
+    ("a_trial_of_another_scheduler_keeps_away_from_real_time_tasks", beside_real_time),
 ];
 
 /// A host with light and heavy cgroups, and where the journal is.
@@ -706,4 +707,51 @@ fn refused_schedulers() {
     host.heavy[0].limit_to_half_a_cpu();
     refused("lags", &[], "has a CPU quota");
     host.heavy[0].lift_the_limit();
+}
+
+/// What could hang the host is looked for before a scheduler is tried, and while it schedules.
+fn beside_real_time() {
+    if !is_possible() {
+        return;
+    }
+    if thread::available_parallelism().unwrap().get() < 2 {
+        println!("*** SKIPPED: with one CPU the host would hang ***");
+        return;
+    }
+    let keeps_time = facts().sched_ext.as_ref().unwrap().has_server;
+    let host = Host::usual();
+    let cgroup = TestCgroup::new("real-time");
+    let spin = || {
+        let mut load = cgroup.start("spin-in-real-time 60000");
+        assert_eq!(load.line(), "joined");
+        load.go();
+        load
+    };
+    let names = |load: &Load, said: &str| {
+        said.contains("cannot schedule this host: real-time tasks use")
+            && said.contains(&format!("Thread {} ", load.pid()))
+    };
+    let program = format!("scx:{}", lagstop().display());
+    let load = spin();
+    for policy in ["lags", &program] {
+        let output = host.trial(policy).output().unwrap();
+        println!("{}", said(&output));
+        assert_eq!(output.status.code(), Some(if keeps_time { 0 } else { 1 }));
+        assert_eq!(names(&load, &said(&output)), !keeps_time);
+    }
+    drop(load);
+    if keeps_time {
+        return;
+    }
+    // The program itself does not look.
+    let mut command = host.longer(&program, "30s", "2m");
+    command.args(["--apply", "--floor", "0", "--", "schedule", "--learn", "0s", "--ignore-real-time"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("that the program schedules", is_lags);
+    let load = spin();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(names(&load, outcome["ended"].as_str().unwrap()), "{outcome}");
+    assert!(is_back() && !host.journal().exists(), "{}", said(&output));
 }

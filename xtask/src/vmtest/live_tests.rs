@@ -177,6 +177,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program_on_kernel("a_trial_of_lags_gives_the_host_back"),
     program("a_trial_of_another_scheduler_ends_its_program"),
     program("a_trial_of_lags_is_refused_as_lags_is"),
+    program("a_trial_of_another_scheduler_keeps_away_from_real_time_tasks"),
     program("diagnose_names_pods_and_not_their_containers"),
     program("a_trial_changes_pods_and_not_their_containers"),
     on_a_host("a_container_of_lxc_has_its_name"),
