@@ -27,6 +27,9 @@ use crate::{
 use plan::planned;
 use status::{Log, line};
 
+/// How often the status is written.
+const LOG: Duration = Duration::from_secs(1);
+
 const EXAMPLES: &str = "\
 Examples:
   sudo lagstop schedule --dry-run      Print whether LAGS can schedule this host, and which cgroups would go first
@@ -253,9 +256,9 @@ async fn schedule(args: &Args, mut running: RunningScheduler, endings: &mut Endi
     // Without systemd, nobody is told. LAGS goes on, whatever systemd makes of it.
     let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("LAGS schedules this host")]);
     let mut had_groups = true;
-    let mut beat = interval_at(tokio::time::Instant::now() + RunningScheduler::EVERY, RunningScheduler::EVERY);
+    let mut beat = interval_at(tokio::time::Instant::now() + RunningScheduler::LOOK, RunningScheduler::LOOK);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut said = Instant::now();
+    let (mut said, mut logged) = (Instant::now(), Instant::now());
     let why = loop {
         tokio::select! {
             _ = beat.tick() => {}
@@ -264,7 +267,7 @@ async fn schedule(args: &Args, mut running: RunningScheduler, endings: &mut Endi
         if args.duration.is_some_and(|duration| log.began.elapsed() >= duration) {
             break Why::TimeIsOver;
         }
-        match running.refresh() {
+        match running.look() {
             Ok(None) => {
                 let has_groups = running.has_groups();
                 if std::mem::replace(&mut had_groups, has_groups) && !has_groups {
@@ -286,6 +289,10 @@ async fn schedule(args: &Args, mut running: RunningScheduler, endings: &mut Endi
             Ok(Some(ended)) => break Why::Ended(ended),
             Err(error) => break Why::Failed(error),
         }
+        if logged.elapsed() < LOG {
+            continue;
+        }
+        logged = Instant::now();
         log.write(&running, None);
         if args.every.is_some_and(|every| said.elapsed() >= every) {
             said = Instant::now();

@@ -29,6 +29,45 @@ struct Before {
     averages: Option<(f64, f64)>,
     /// CPU time of a turn on average, in seconds, once there was one.
     turn: Option<f64>,
+    /// Turns in the time that was read last.
+    lately: u64,
+    is_active: bool,
+}
+
+impl Before {
+    /// What follows from what the programs say as of `time` later.
+    fn then(self, seen: Seen, time: Duration) -> Self {
+        let Seen { turns, tasks, used } = seen;
+        let lately = turns.saturating_sub(self.turns);
+        let new = used.saturating_sub(self.used);
+        let now = (tasks as f64, new.seconds() / time.as_secs_f64().max(0.001));
+        let smooth = |(tasks, cpus)| (smoothed(tasks, now.0), smoothed(cpus, now.1));
+        let turn = match new.mean(lately) {
+            // What was learnt before the start has no turns.
+            Some(now) if self.averages.is_some() => {
+                Some(self.turn.map_or(now.seconds(), |turn| smoothed(turn, now.seconds())))
+            }
+            _ => self.turn,
+        };
+        let averages = Some(self.averages.map_or(now, smooth));
+        Self { turns, used, averages, turn, lately, is_active: self.is_joined_by(seen) }
+    }
+
+    /// Have its tasks run or waited since?
+    fn is_joined_by(&self, seen: Seen) -> bool {
+        seen.turns != self.turns || seen.tasks > 0
+    }
+
+    /// Where it was not active: what is assumed of it until there are averages.
+    fn assumed(self, seen: Seen) -> Self {
+        match self.averages {
+            _ if self.is_active || !self.is_joined_by(seen) => self,
+            averages => {
+                let (tasks, used) = averages.unwrap_or_default();
+                Self { is_active: true, averages: Some((tasks.max(1.0).max(seen.tasks as f64), used)), ..self }
+            }
+        }
+    }
 }
 
 /// What the programs say of a cgroup at a moment.
@@ -79,12 +118,43 @@ impl DemandReader {
     /// Puts together what the tree says and what the programs know of each cgroup, `seen`, as of `time` after the last time.
     /// The tree is read again when it is a while since, or they know one that is not in it.
     pub(super) fn read(&mut self, seen: &HashMap<CgroupId, Seen>, time: Duration) -> Result<Tree, HostError> {
-        let entitled = match self.entitled.take() {
+        let entitled = self.entitled(seen)?;
+        let there: HashSet<CgroupId> = entitled.groups.iter().map(|group| group.id).collect();
+        self.before.retain(|id, _| there.contains(id));
+        for id in there {
+            let before = self.before.entry(id).or_default();
+            *before = match seen.get(&id) {
+                Some(&seen) => before.then(seen, time),
+                None => Before { lately: 0, is_active: false, ..*before },
+            };
+        }
+        let tree = self.tree(&entitled, |_, before| before);
+        self.entitled = Some(entitled);
+        Ok(tree)
+    }
+
+    /// The tree as it was read, and those that have joined since: they are assumed to want all that they can get, until it is read
+    /// again.
+    pub(super) fn with_joined(&mut self, seen: &HashMap<CgroupId, Seen>) -> Result<Tree, HostError> {
+        let entitled = self.entitled(seen)?;
+        let tree = self.tree(&entitled, |id, before| match seen.get(&id) {
+            Some(&seen) => before.assumed(seen),
+            None => before,
+        });
+        self.entitled = Some(entitled);
+        Ok(tree)
+    }
+
+    fn entitled(&mut self, seen: &HashMap<CgroupId, Seen>) -> Result<Entitled, HostError> {
+        match self.entitled.take() {
             Some(entitled) if entitled.at.elapsed() < LOOK && seen.keys().all(|id| self.before.contains_key(id)) => {
-                entitled
+                Ok(entitled)
             }
-            _ => self.look()?,
-        };
+            _ => self.look(),
+        }
+    }
+
+    fn tree(&self, entitled: &Entitled, now: impl Fn(CgroupId, Before) -> Before) -> Tree {
         let (mut nodes, mut quotas, mut weighted) = (Vec::with_capacity(entitled.groups.len()), Vec::new(), 0);
         for (group, level) in entitled.groups.iter().zip(&entitled.levels) {
             if level.quota_ns.is_some() {
@@ -93,40 +163,20 @@ impl DemandReader {
             if level.is_idle || level.weight.is_some_and(|weight| weight != Level::DEFAULT_WEIGHT) {
                 weighted += 1;
             }
-            let before = self.before.entry(group.id).or_default();
-            let new = seen.get(&group.id).map_or(0, |seen| seen.turns.saturating_sub(before.turns));
-            let is_active = seen.get(&group.id).is_some_and(|seen| seen.turns != before.turns || seen.tasks > 0);
-            if let Some(Seen { turns, tasks, used }) = seen.get(&group.id).copied() {
-                let cpus = used.saturating_sub(before.used).seconds() / time.as_secs_f64().max(0.001);
-                let now = (tasks as f64, cpus);
-                let smooth = |(tasks, cpus)| (smoothed(tasks, now.0), smoothed(cpus, now.1));
-                let turn = match used.saturating_sub(before.used).mean(new) {
-                    // What was learnt before the start has no turns.
-                    Some(now) if before.averages.is_some() => {
-                        Some(before.turn.map_or(now.seconds(), |turn| smoothed(turn, now.seconds())))
-                    }
-                    _ => before.turn,
-                };
-                *before = Before { turns, used, averages: Some(before.averages.map_or(now, smooth)), turn };
-            }
-            let (tasks, used) = before.averages.unwrap_or_default();
-            let turn = before.turn.map(Duration::from_secs_f64);
+            let now = now(group.id, self.before.get(&group.id).copied().unwrap_or_default());
+            let (tasks, used) = now.averages.unwrap_or_default();
             nodes.push(Node {
                 parent: group.parent,
                 weight: level.weight.unwrap_or(Level::DEFAULT_WEIGHT),
-                is_active,
+                is_active: now.is_active,
                 tasks,
                 used,
-                turns: new,
-                turn,
+                turns: now.lately,
+                turn: now.turn.map(Duration::from_secs_f64),
                 is_ranked: self.only.as_ref().is_none_or(|only| only.is_match(&group.path)),
             });
         }
-        let groups = entitled.groups.clone();
-        let there: HashSet<CgroupId> = groups.iter().map(|group| group.id).collect();
-        self.before.retain(|id, _| there.contains(id));
-        self.entitled = Some(entitled);
-        Ok(Tree { groups, nodes, quotas, weighted })
+        Tree { groups: entitled.groups.clone(), nodes, quotas, weighted }
     }
 
     /// Reads the tree.
@@ -219,6 +269,19 @@ mod tests {
         fs::write(new.join("cpu.weight"), "100\n").unwrap();
         assert_eq!(demand.read(&HashMap::new(), second).unwrap().groups.len(), tree.groups.len(), "not so soon");
         let new = CgroupId(fs::metadata(new).unwrap().ino());
+        let waits = HashMap::from([(new, Seen { tasks: 1, ..Seen::default() }), (id, third)]);
+        let joined = demand.with_joined(&waits).unwrap();
+        let node = joined.groups.iter().position(|group| group.id == new).map(|n| &joined.nodes[n]).unwrap();
+        assert_eq!(
+            (node.is_active, node.tasks, node.used),
+            (true, 1.0, 0.0),
+            "it is assumed to want all that it can get"
+        );
+        let a = &joined.nodes[place("/a")];
+        assert_eq!((a.is_active, a.turns, a.turn), (false, 0, Some(Duration::from_millis(2))), "as it was read");
+        let again = demand.with_joined(&HashMap::new()).unwrap();
+        let node = again.groups.iter().position(|group| group.id == new).map(|n| &again.nodes[n]).unwrap();
+        assert!(!node.is_active, "nothing was learnt from that");
         let all = demand.read(&HashMap::from([(new, Seen::default())]), second).unwrap();
         assert_eq!(all.groups.len(), tree.groups.len() + 1, "it runs");
     }

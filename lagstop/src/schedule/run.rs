@@ -1,4 +1,4 @@
-//! From the first look at the host to the end: once a second what each cgroup's share is.
+//! From the first look at the host to the end: what each cgroup's share is, once a second, and as soon as many more want to run.
 
 use std::{
     collections::HashMap,
@@ -6,7 +6,7 @@ use std::{
 };
 
 use globset::GlobSet;
-use lagstop_scheduler_ebpf::{ANY_GROUP, CORE, Group, Plan as GroupPlan};
+use lagstop_scheduler_ebpf::{ANY_GROUP, CORE, Group, Plan as GroupPlan, ROOT_GROUP};
 
 use super::{
     attached::{AttachedScheduler, SchedulerCounts, SchedulerEnd},
@@ -14,7 +14,7 @@ use super::{
     error::SchedulerError,
     plan::SchedulePlan,
     real_time_guard::RealTimeGuard,
-    shares::{CpuShares, longest_turn, shares},
+    shares::{CpuShares, longest_turn, share, shares},
     status::GroupStatus,
     topology::topology,
     tuning::{Credit, Tuning},
@@ -66,7 +66,7 @@ pub fn prepare(options: ScheduleOptions) -> Result<PreparedSchedule, SchedulerEr
         None => return Err(SchedulerError::NoSchedExt { release: facts.release }),
     }
     let mut demand = DemandReader::new(options.only.clone())?;
-    let Tree { nodes, quotas, weighted, .. } = demand.read(&HashMap::new(), RunningScheduler::EVERY)?;
+    let Tree { nodes, quotas, weighted, .. } = demand.read(&HashMap::new(), RunningScheduler::REFRESH)?;
     refuse_quotas(&quotas, options.ignore_quotas)?;
     let below = || nodes.iter().filter(|node| node.parent.is_some());
     if below().next().is_none() {
@@ -172,10 +172,10 @@ impl PreparedSchedule {
     fn shares(&mut self, used: &HashMap<CgroupId, f64>) -> Result<(Tree, CpuShares), SchedulerError> {
         // Whoever used anything is one of those that compete.
         let seen = used.iter().map(|(&id, &used)| {
-            let in_time = Nanos((used * RunningScheduler::EVERY.as_nanos() as f64) as u64);
+            let in_time = Nanos((used * RunningScheduler::REFRESH.as_nanos() as f64) as u64);
             (id, Seen { turns: u64::from(used >= RAN), tasks: 0, used: in_time })
         });
-        let tree = self.demand.read(&seen.collect(), RunningScheduler::EVERY)?;
+        let tree = self.demand.read(&seen.collect(), RunningScheduler::REFRESH)?;
         self.demand.begin();
         let found = shares(&tree.nodes, self.cpus.online.len() as f64, &self.options.tuning);
         Ok((tree, found))
@@ -231,6 +231,13 @@ fn seeds(tree: &Tree, found: &CpuShares, used: &HashMap<CgroupId, f64>) -> HashM
 struct Told(HashMap<u64, GroupPlan>);
 
 impl Told {
+    /// The shares of all cgroups that want to run now together, in CPUs. The root's own tasks have none.
+    fn promised(&self, groups: &HashMap<CgroupId, Group>) -> f64 {
+        let wants = |(id, group): &(&CgroupId, &Group)| group.runnable > 0 && id.0 != ROOT_GROUP;
+        let plan = |(id, _): (&CgroupId, _)| self.0.get(&id.0).or_else(|| self.0.get(&ANY_GROUP));
+        groups.iter().filter(wants).filter_map(plan).map(share).sum()
+    }
+
     /// Tells what is new.
     fn tell(&mut self, attached: &AttachedScheduler, tree: &Tree, found: &CpuShares) -> Result<(), SchedulerError> {
         let of_groups = tree.groups.iter().map(|group| group.id.0).zip(found.plans.iter().copied());
@@ -269,36 +276,57 @@ struct Last {
 }
 
 impl RunningScheduler {
-    /// How often [`Self::refresh`] is to be called.
-    pub const EVERY: Duration = Duration::from_secs(1);
+    /// How often [`Self::look`] is to be called.
+    pub const LOOK: Duration = Duration::from_millis(100);
+    /// How often all shares are worked out again, from what each cgroup used since.
+    const REFRESH: Duration = Duration::from_secs(1);
     /// Refreshes between two looks at real-time tasks: each asks for the policy of every thread.
     const REAL_TIME_EVERY: u64 = 5;
+    /// CPUs that the cgroups which want to run may have been promised together, for each that there is. Where it is more, because
+    /// many that slept have woken at once, nobody is charged enough: all fall behind as far as can be, and turns come in the order
+    /// in which they are asked for.
+    const MOST_PROMISED: f64 = 2.0;
 
-    /// Works out all shares again. Gives how it ended, if it did.
+    /// Works out all shares again where it is time to. Gives how it ended, if it did.
     ///
     /// # Errors
     /// When cgroups or maps cannot be read, somebody has set a quota, or real-time tasks could hang the host.
-    pub fn refresh(&mut self) -> Result<Option<SchedulerEnd>, SchedulerError> {
+    pub fn look(&mut self) -> Result<Option<SchedulerEnd>, SchedulerError> {
         if let Some(ended) = self.attached.ended()? {
             return Ok(Some(ended));
-        }
-        self.refreshes += 1;
-        if self.refreshes.is_multiple_of(Self::REAL_TIME_EVERY) {
-            self.real_time.look()?;
         }
         let groups = self.attached.groups()?;
         let seen = groups.iter().map(|(&id, group)| {
             let tasks = u64::try_from(group.runnable.max(0)).unwrap_or(0);
             (id, Seen { turns: group.turns, tasks, used: Nanos(group.used.max(0).cast_unsigned()) })
         });
-        let since = std::mem::replace(&mut self.at, Instant::now());
-        let tree = self.demand.read(&seen.collect(), since.elapsed())?;
+        let seen = seen.collect();
+        let time = self.at.elapsed();
+        if time < Self::REFRESH {
+            let is_by_use = self.options.tuning.credit == Credit::Used;
+            if is_by_use && self.told.promised(&groups) > Self::MOST_PROMISED * self.cpus {
+                let tree = self.demand.with_joined(&seen)?;
+                self.apply(groups, tree)?;
+            }
+            return Ok(None);
+        }
+        self.at = Instant::now();
+        self.refreshes += 1;
+        if self.refreshes.is_multiple_of(Self::REAL_TIME_EVERY) {
+            self.real_time.look()?;
+        }
+        let tree = self.demand.read(&seen, time)?;
+        self.forget(&groups, &tree)?;
+        self.apply(groups, tree)?;
+        Ok(None)
+    }
+
+    fn apply(&mut self, groups: HashMap<CgroupId, Group>, tree: Tree) -> Result<(), SchedulerError> {
         refuse_quotas(&tree.quotas, self.options.ignore_quotas)?;
         let found = shares(&tree.nodes, self.cpus, &self.options.tuning);
         self.told.tell(&self.attached, &tree, &found)?;
-        self.forget(&groups, &tree)?;
         self.last = Last { groups, tree, found };
-        Ok(None)
+        Ok(())
     }
 
     fn forget(&mut self, groups: &HashMap<CgroupId, Group>, tree: &Tree) -> Result<(), SchedulerError> {
@@ -353,5 +381,23 @@ impl RunningScheduler {
     /// When the reason of an end before cannot be read.
     pub fn let_go(self) -> Result<SchedulerEnd, SchedulerError> {
         self.attached.let_go()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::tuning::fixed_point;
+
+    #[test]
+    fn promised_is_what_those_have_that_want_to_run() {
+        let plan = |share: f64| GroupPlan { factor: fixed_point(1.0 / share), ..GroupPlan::default() };
+        let told =
+            Told(HashMap::from([(ROOT_GROUP, plan(4.0)), (ANY_GROUP, plan(0.5)), (7, plan(0.25)), (8, plan(2.0))]));
+        let groups = |runnable: [(u64, i64); 4]| {
+            runnable.map(|(id, runnable)| (CgroupId(id), Group { runnable, ..Group::default() })).into()
+        };
+        let promised = told.promised(&groups([(ROOT_GROUP, 3), (7, 2), (8, 0), (9, 1)]));
+        assert!((promised - 0.75).abs() < 1e-3, "{promised}: a known one, and one that has no plan of its own");
     }
 }

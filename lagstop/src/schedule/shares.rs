@@ -196,6 +196,11 @@ pub(super) fn smoothed(before: f64, now: f64) -> f64 {
     before + (now - before) * NEW
 }
 
+/// The share that `plan` was made of, in CPUs; of the paper's credits it is not told.
+pub(super) fn share(plan: &Plan) -> f64 {
+    ONE as f64 / plan.factor.max(1) as f64
+}
+
 /// What a turn takes at most, for whoever wants to know how long a round is.
 pub(super) fn longest_turn(plans: &[Plan]) -> Duration {
     Duration::from_nanos(plans.iter().map(|plan| plan.slice).max().unwrap_or(0))

@@ -58,7 +58,7 @@ impl SchedulerProgram {
         self.text
     }
 
-    pub(in crate::trial) fn program(self) -> &'static str {
+    fn program(self) -> &'static str {
         self.text.strip_prefix(Self::PREFIX).unwrap_or(self.text)
     }
 

@@ -5,7 +5,6 @@
 mod program;
 
 use std::{
-    borrow::Cow,
     ffi::OsString,
     time::{Duration, Instant},
 };
@@ -17,7 +16,6 @@ pub use program::ProgramError;
 
 use super::{NoProgram, SchedulerProgram};
 use crate::{
-    display::short_name,
     kernel::{Facts, loaded_scheduler},
     schedule::{
         self, Learnt, PreparedSchedule, RealTimeGuard, RunningScheduler, ScheduleOptions, SchedulerEnd, SchedulerError,
@@ -38,8 +36,8 @@ pub struct SwitchSettings {
 /// Why the host is not, or no longer, scheduled by another scheduler.
 #[derive(Debug, Error)]
 pub enum SwitchError {
-    #[error("{} cannot schedule this host: {why}", .to.name())]
-    Scheduler { to: SwitchTo, why: Box<SchedulerError> },
+    #[error(transparent)]
+    Scheduler(#[from] SchedulerError),
     #[error(transparent)]
     Program(#[from] ProgramError),
     #[error(transparent)]
@@ -72,23 +70,8 @@ pub enum SwitchTo {
     Program(SchedulerProgram),
 }
 
-impl SwitchTo {
-    /// What it is called in sentences.
-    fn name(self) -> Cow<'static, str> {
-        match self {
-            Self::Lags => "LAGS".into(),
-            Self::Program(program) => short_name(program.program(), 64),
-        }
-    }
-
-    /// What it cannot do, for this reason.
-    fn cannot(self, why: SchedulerError) -> SwitchError {
-        SwitchError::Scheduler { to: self, why: Box::new(why) }
-    }
-}
-
 enum InForce {
-    Lags { running: Box<RunningScheduler>, refreshed: Instant },
+    Lags { running: Box<RunningScheduler>, looked: Instant },
     Program { loaded: Loaded, real_time: RealTimeGuard, looked: Instant },
 }
 
@@ -103,27 +86,25 @@ impl Switch {
     /// # Errors
     /// When it cannot, and why.
     pub fn check(&self) -> Result<(), SwitchError> {
-        let cannot = |why| self.to.cannot(why);
         match self.to {
-            SwitchTo::Lags => self.prepare()?.look_at_real_time().map_err(cannot),
+            SwitchTo::Lags => Ok(self.prepare()?.look_at_real_time()?),
             SwitchTo::Program(program) => {
-                refuse_loaded().map_err(cannot)?;
+                refuse_loaded()?;
                 program.find()?;
-                self.real_time_guard()?.look_a_second().map_err(cannot)
+                Ok(self.real_time_guard()?.look_a_second()?)
             }
         }
     }
 
     /// For a program's scheduler: LAGS has its own.
-    fn real_time_guard(&self) -> Result<RealTimeGuard, SwitchError> {
-        let guard = RealTimeGuard::begin(&Facts::probe(None), self.settings.ignore_real_time);
-        guard.map_err(|why| self.to.cannot(why))
+    fn real_time_guard(&self) -> Result<RealTimeGuard, SchedulerError> {
+        RealTimeGuard::begin(&Facts::probe(None), self.settings.ignore_real_time)
     }
 
     fn prepare(&self) -> Result<PreparedSchedule, SwitchError> {
         let SwitchSettings { ignore_quotas, ignore_real_time, .. } = self.settings;
         let options = ScheduleOptions { ignore_quotas, ignore_real_time, ..ScheduleOptions::default() };
-        schedule::prepare(options).map_err(|why| self.to.cannot(why))
+        Ok(schedule::prepare(options)?)
     }
 
     /// Begins to see what each cgroup uses until [`Self::start`].
@@ -133,7 +114,7 @@ impl Switch {
     pub fn learn(&mut self) -> Result<(), SwitchError> {
         if let SwitchTo::Lags = self.to {
             let prepared = self.prepare()?;
-            let learnt = prepared.learn().map_err(|why| self.to.cannot(why))?;
+            let learnt = prepared.learn()?;
             self.learning = Some((prepared, learnt, Instant::now()));
         }
         Ok(())
@@ -144,15 +125,13 @@ impl Switch {
     /// # Errors
     /// When that does not work. The kernel's own scheduler stays then.
     pub fn start(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<(), SwitchError> {
-        let to = self.to;
-        let cannot = |why| to.cannot(why);
-        self.in_force = Some(match to {
+        self.in_force = Some(match self.to {
             SwitchTo::Lags => {
                 let (prepared, learnt) = match self.learning.take() {
                     Some((prepared, learnt, since)) => (prepared, Some((learnt, since.elapsed()))),
                     None => {
                         let mut prepared = self.prepare()?;
-                        prepared.look_at_real_time().map_err(cannot)?;
+                        prepared.look_at_real_time()?;
                         (prepared, None)
                     }
                 };
@@ -160,12 +139,11 @@ impl Switch {
                     return Err(SwitchError::Interrupted);
                 }
                 // Another one may have come meanwhile, whose name says more than that the kernel refuses.
-                refuse_loaded().map_err(cannot)?;
-                let running = prepared.attach(learnt).map_err(cannot)?;
-                InForce::Lags { running: Box::new(running), refreshed: Instant::now() }
+                refuse_loaded()?;
+                InForce::Lags { running: Box::new(prepared.attach(learnt)?), looked: Instant::now() }
             }
             SwitchTo::Program(program) => {
-                refuse_loaded().map_err(cannot)?;
+                refuse_loaded()?;
                 let real_time = self.real_time_guard()?;
                 let loaded = Loaded::start(&program.find()?, &self.settings.arguments, goes_on)?;
                 InForce::Program { loaded, real_time, looked: Instant::now() }
@@ -174,28 +152,27 @@ impl Switch {
         Ok(())
     }
 
-    /// Tells LAGS once a second what each cgroup's share is. To be called often.
+    /// Tells LAGS what each cgroup's share is, once a second and as soon as many more want to run. To be called often.
     ///
     /// # Errors
     /// When the scheduler is not in force any more.
     pub fn look(&mut self) -> Result<(), SwitchError> {
-        let to = self.to;
         match &mut self.in_force {
             None => Ok(()),
             Some(InForce::Program { loaded, real_time, looked }) => {
                 loaded.look()?;
                 if looked.elapsed() >= LOOK_AT_REAL_TIME {
                     *looked = Instant::now();
-                    real_time.look().map_err(|why| to.cannot(why))?;
+                    real_time.look()?;
                 }
                 Ok(())
             }
-            Some(InForce::Lags { running, refreshed }) => {
-                if refreshed.elapsed() < RunningScheduler::EVERY {
+            Some(InForce::Lags { running, looked }) => {
+                if looked.elapsed() < RunningScheduler::LOOK {
                     return Ok(());
                 }
-                *refreshed = Instant::now();
-                match running.refresh().map_err(|why| to.cannot(why))? {
+                *looked = Instant::now();
+                match running.look()? {
                     None => Ok(()),
                     Some(ended) => Err(ended.into()),
                 }
@@ -213,7 +190,7 @@ impl Switch {
         match self.in_force.take() {
             None => Ok(false),
             Some(InForce::Program { loaded, .. }) => Ok(loaded.end(beat).map(|()| true)?),
-            Some(InForce::Lags { running, .. }) => match running.let_go().map_err(|why| self.to.cannot(why))? {
+            Some(InForce::Lags { running, .. }) => match running.let_go()? {
                 SchedulerEnd::LetGo => Ok(true),
                 ended => Err(ended.into()),
             },

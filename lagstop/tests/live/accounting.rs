@@ -134,6 +134,14 @@ fn no_places() {
     assert!(lost > 0);
 }
 
+struct TimedReading {
+    is_timed: bool,
+    counters: Arc<CgroupCounters>,
+    lost: Lost,
+    began: Instant,
+    took: Duration,
+}
+
 fn timed_now_and_then() {
     let cgroup = TestCgroup::new("timed");
     let mut probes = Probes::with(&Setup { samples_cost: true, ..Setup::default() });
@@ -155,12 +163,11 @@ fn timed_now_and_then() {
         probes.reader.time_next(times_next);
         let began = Instant::now();
         let snapshot = probes.snapshot();
-        let took = began.elapsed();
         let counters =
             snapshot.cgroups.get(&cgroup.id()).map_or_else(Arc::default, |known| Arc::clone(&known.counters));
-        (snapshot.switches_timed, counters, snapshot.lost, took)
+        TimedReading { is_timed: snapshot.switches_timed, counters, lost: snapshot.lost, began, took: began.elapsed() }
     };
-    let mut last = read(false);
+    let mut then = read(false);
     let mut lost = 0;
     let attached_untimed = attached();
     for round in 0..20 {
@@ -168,22 +175,24 @@ fn timed_now_and_then() {
         thread::sleep(Duration::from_millis(300));
         let attached_before = attached();
         let now = read(!is_timed);
-        assert_eq!(now.0, is_timed);
+        assert_eq!(now.is_timed, is_timed);
         // The timing programs are attached only while switches are timed: even a program that returns at once costs
         // something.
         assert_eq!(attached_before > attached_untimed, is_timed, "{attached_before} of {attached_untimed}");
-        let (then, lost_then) =
-            (std::mem::replace(&mut last.1, Arc::clone(&now.1)), std::mem::replace(&mut last.2, now.2));
-        let since = now.1.since(&then);
+        let since = now.counters.since(&then.counters);
         let costs = since.switch_cost.as_ref().map_or(0, Distribution::count);
         let (switches, pick) = (since.totals.switches, since.totals.pick_ns.unwrap());
-        println!("round {round}: {switches} switches, {costs} costs, {pick} of pick cost, {:?}", [last.3, now.3]);
-        assert!(switches > at_least(200), "the load was to switch");
         // What happens between a CPU's turn and the reading of its rows is on either side.
-        let edges = 4 + switches / if is_slow() { 10 } else { 50 };
+        let reading = (then.took + now.took).as_secs_f64() / now.began.duration_since(then.began).as_secs_f64();
+        println!(
+            "round {round}: {switches} switches, {costs} costs, {pick} of pick cost, {:.1} % of the time reading",
+            reading * 100.0
+        );
+        assert!(switches > at_least(200), "the load was to switch");
+        let edges = 4 + switches / if is_slow() { 10 } else { 50 } + (switches as f64 * reading) as u64;
+        let all_lost = |lost: &Lost| lost.entries + lost.exits + lost.switches;
         if is_timed {
-            let all_lost =
-                now.2.entries + now.2.exits + now.2.switches - lost_then.entries - lost_then.exits - lost_then.switches;
+            let all_lost = all_lost(&now.lost) - all_lost(&then.lost);
             lost += all_lost;
             assert!(
                 costs <= switches + edges && costs + all_lost + edges >= switches,
@@ -192,9 +201,10 @@ fn timed_now_and_then() {
             assert!(pick > Nanos::ZERO);
         } else {
             assert!(costs <= edges, "{costs} costs");
-            let since = now.2.entries + now.2.exits - lost_then.entries - lost_then.exits;
+            let since = now.lost.entries + now.lost.exits - then.lost.entries - then.lost.exits;
             assert!(since <= edges, "{since} were lost that were not wanted");
         }
+        then = now;
     }
     println!("{lost} were lost at the edges");
     assert!(!sees_all || lost <= 10 * 4 * probes.online.len() as u64, "{lost}");

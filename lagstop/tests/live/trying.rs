@@ -728,8 +728,7 @@ fn beside_real_time() {
         load
     };
     let names = |load: &Load, said: &str| {
-        said.contains("cannot schedule this host: real-time tasks use")
-            && said.contains(&format!("Thread {} ", load.pid()))
+        said.contains("real-time tasks use") && said.contains(&format!("Thread {} ", load.pid()))
     };
     let program = format!("scx:{}", lagstop().display());
     let load = spin();
