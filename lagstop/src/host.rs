@@ -14,6 +14,7 @@ mod identity;
 mod levels;
 mod limits;
 mod listeners;
+mod loadavg;
 mod made_up;
 mod moment;
 mod names;
@@ -46,6 +47,7 @@ pub use identity::Identity;
 pub(crate) use limits::level;
 pub use limits::limits;
 pub use listeners::Listeners;
+pub use loadavg::ThreadCounts;
 #[doc(hidden)]
 pub use made_up::{read_kernel_files, read_mountinfo};
 pub use moment::{CgroupMoment, HostMoment};

@@ -5,6 +5,7 @@ use std::fs;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{BenchSettings, demands};
+use crate::host::ThreadCounts;
 
 /// Threads of a function beside those that work: its first, and the one that waits for its end.
 const OTHERS: u64 = 2;
@@ -21,13 +22,10 @@ pub(super) fn raise_limit_of_files() {
 /// Requests that each of so many functions may work on at once: [`BenchSettings::MOST_AT_ONCE`], and fewer where all of them would
 /// take more than half of the threads that this host has left. `None` where there are not even enough for one each.
 pub fn at_once(functions: u32) -> Option<u32> {
-    let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
-    let most = |file: &str| read(file).trim().parse::<u64>().ok();
+    let most = |file: &str| fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
     let limit = ["/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max"].into_iter().filter_map(most).min();
-    // Runnable ones and all of them, proc_loadavg(5).
-    let loadavg = read("/proc/loadavg");
-    let threads = loadavg.split_whitespace().nth(3).and_then(|counts| counts.split_once('/')?.1.parse::<u64>().ok());
-    shared(limit.unwrap_or(u64::MAX).saturating_sub(threads.unwrap_or(0)), functions)
+    let threads = ThreadCounts::now().map_or(0, |threads| threads.all);
+    shared(limit.unwrap_or(u64::MAX).saturating_sub(threads), functions)
 }
 
 /// The same for `left` threads that the host has left.

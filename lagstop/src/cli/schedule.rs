@@ -27,9 +27,6 @@ use crate::{
 use plan::planned;
 use status::{Log, line};
 
-/// How often the status is written.
-const LOG: Duration = Duration::from_secs(1);
-
 const EXAMPLES: &str = "\
 Examples:
   sudo lagstop schedule --dry-run      Print whether LAGS can schedule this host, and which cgroups would go first
@@ -258,7 +255,7 @@ async fn schedule(args: &Args, mut running: RunningScheduler, endings: &mut Endi
     let mut had_groups = true;
     let mut beat = interval_at(tokio::time::Instant::now() + RunningScheduler::LOOK, RunningScheduler::LOOK);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut said, mut logged) = (Instant::now(), Instant::now());
+    let (mut said, mut logged) = (Instant::now(), Some(running.refreshes()));
     let why = loop {
         tokio::select! {
             _ = beat.tick() => {}
@@ -285,14 +282,15 @@ async fn schedule(args: &Args, mut running: RunningScheduler, endings: &mut Endi
                 say(format_args!("A CPU went online or offline. Restarting LAGS ...\n"));
                 let prepared = schedule::prepare(args.options()?);
                 running = prepared.and_then(|prepared| prepared.attach(None)).inspect_err(Log::refused)?;
+                logged = None;
             }
             Ok(Some(ended)) => break Why::Ended(ended),
             Err(error) => break Why::Failed(error),
         }
-        if logged.elapsed() < LOG {
+        // In between, some of what is known is assumed.
+        if logged.replace(running.refreshes()) == Some(running.refreshes()) {
             continue;
         }
-        logged = Instant::now();
         log.write(&running, None);
         if args.every.is_some_and(|every| said.elapsed() >= every) {
             said = Instant::now();

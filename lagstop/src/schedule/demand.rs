@@ -32,6 +32,7 @@ struct Before {
     /// Turns in the time that was read last.
     lately: u64,
     is_active: bool,
+    is_assumed: bool,
 }
 
 impl Before {
@@ -49,24 +50,19 @@ impl Before {
             }
             _ => self.turn,
         };
-        let averages = Some(self.averages.map_or(now, smooth));
-        Self { turns, used, averages, turn, lately, is_active: self.is_joined_by(seen) }
+        // What it did before it slept says little of a cgroup that woke.
+        let averages = Some(self.averages.filter(|_| self.is_active).map_or(now, smooth));
+        let is_active = turns != self.turns || tasks > 0;
+        Self { turns, used, averages, turn, lately, is_active, is_assumed: false }
     }
 
-    /// Have its tasks run or waited since?
-    fn is_joined_by(&self, seen: Seen) -> bool {
-        seen.turns != self.turns || seen.tasks > 0
-    }
-
-    /// Where it was not active: what is assumed of it until there are averages.
+    /// What is assumed until there are new averages: all that want to run now go on wanting it. Who ran since and sleeps again wants
+    /// no more than before.
     fn assumed(self, seen: Seen) -> Self {
-        match self.averages {
-            _ if self.is_active || !self.is_joined_by(seen) => self,
-            averages => {
-                let (tasks, used) = averages.unwrap_or_default();
-                Self { is_active: true, averages: Some((tasks.max(1.0).max(seen.tasks as f64), used)), ..self }
-            }
-        }
+        let (tasks, used) = self.averages.unwrap_or_default();
+        let is_active = self.is_active || seen.turns != self.turns || seen.tasks > 0;
+        let all = tasks.max(seen.tasks as f64);
+        Self { is_active, averages: Some((all, used)), is_assumed: all > tasks, ..self }
     }
 }
 
@@ -94,6 +90,8 @@ pub(super) struct DemandReader {
 struct Entitled {
     groups: Vec<GroupDirectory>,
     levels: Vec<Level>,
+    /// Those that are in it, and those that were looked for in vain.
+    known: HashSet<CgroupId>,
     at: Instant,
 }
 
@@ -133,9 +131,8 @@ impl DemandReader {
         Ok(tree)
     }
 
-    /// The tree as it was read, and those that have joined since: they are assumed to want all that they can get, until it is read
-    /// again.
-    pub(super) fn with_joined(&mut self, seen: &HashMap<CgroupId, Seen>) -> Result<Tree, HostError> {
+    /// The tree as it was read, where all that want to run now are assumed to go on wanting it. Nothing is learnt from that.
+    pub(super) fn assume(&mut self, seen: &HashMap<CgroupId, Seen>) -> Result<Tree, HostError> {
         let entitled = self.entitled(seen)?;
         let tree = self.tree(&entitled, |id, before| match seen.get(&id) {
             Some(&seen) => before.assumed(seen),
@@ -147,10 +144,10 @@ impl DemandReader {
 
     fn entitled(&mut self, seen: &HashMap<CgroupId, Seen>) -> Result<Entitled, HostError> {
         match self.entitled.take() {
-            Some(entitled) if entitled.at.elapsed() < LOOK && seen.keys().all(|id| self.before.contains_key(id)) => {
+            Some(entitled) if entitled.at.elapsed() < LOOK && seen.keys().all(|id| entitled.known.contains(id)) => {
                 Ok(entitled)
             }
-            _ => self.look(),
+            _ => self.look(seen.keys().copied()),
         }
     }
 
@@ -170,6 +167,7 @@ impl DemandReader {
                 weight: level.weight.unwrap_or(Level::DEFAULT_WEIGHT),
                 is_active: now.is_active,
                 tasks,
+                is_assumed: now.is_assumed,
                 used,
                 turns: now.lately,
                 turn: now.turn.map(Duration::from_secs_f64),
@@ -179,15 +177,16 @@ impl DemandReader {
         Tree { groups: entitled.groups.clone(), nodes, quotas, weighted }
     }
 
-    /// Reads the tree.
-    fn look(&self) -> Result<Entitled, HostError> {
+    /// Reads the tree, in which these may be, and may not be any more.
+    fn look(&self, looked_for: impl Iterator<Item = CgroupId>) -> Result<Entitled, HostError> {
         let groups = self.hierarchy.groups()?;
         let of = |group: &GroupDirectory| match group.parent {
             // What cannot be read is gone by now.
             Some(_) => level(self.hierarchy.version, &group.directory).unwrap_or_default(),
             None => Level::DEFAULT,
         };
-        Ok(Entitled { levels: groups.iter().map(of).collect(), groups, at: Instant::now() })
+        let known = groups.iter().map(|group| group.id).chain(looked_for).collect();
+        Ok(Entitled { levels: groups.iter().map(of).collect(), groups, known, at: Instant::now() })
     }
 
     /// Forgets what was told so far: it is not from the programs, which count from 0.
@@ -270,7 +269,7 @@ mod tests {
         assert_eq!(demand.read(&HashMap::new(), second).unwrap().groups.len(), tree.groups.len(), "not so soon");
         let new = CgroupId(fs::metadata(new).unwrap().ino());
         let waits = HashMap::from([(new, Seen { tasks: 1, ..Seen::default() }), (id, third)]);
-        let joined = demand.with_joined(&waits).unwrap();
+        let joined = demand.assume(&waits).unwrap();
         let node = joined.groups.iter().position(|group| group.id == new).map(|n| &joined.nodes[n]).unwrap();
         assert_eq!(
             (node.is_active, node.tasks, node.used),
@@ -279,10 +278,25 @@ mod tests {
         );
         let a = &joined.nodes[place("/a")];
         assert_eq!((a.is_active, a.turns, a.turn), (false, 0, Some(Duration::from_millis(2))), "as it was read");
-        let again = demand.with_joined(&HashMap::new()).unwrap();
+        let third = Seen { tasks: 3, ..third };
+        let woken = demand.assume(&HashMap::from([(id, third)])).unwrap();
+        let a = &woken.nodes[place("/a")];
+        assert_eq!((a.is_active, a.tasks, a.is_assumed), (true, 3.0, true));
+        let ran = Seen { turns: 9, tasks: 0, ..third };
+        let slept = demand.assume(&HashMap::from([(id, ran)])).unwrap();
+        let a = &slept.nodes[place("/a")];
+        assert!(a.is_active && a.tasks < 0.75 && !a.is_assumed, "it wants no more: {a:?}");
+        let again = demand.assume(&HashMap::new()).unwrap();
         let node = again.groups.iter().position(|group| group.id == new).map(|n| &again.nodes[n]).unwrap();
         assert!(!node.is_active, "nothing was learnt from that");
-        let all = demand.read(&HashMap::from([(new, Seen::default())]), second).unwrap();
+        let all = demand.read(&HashMap::from([(new, Seen::default()), (id, third)]), second).unwrap();
         assert_eq!(all.groups.len(), tree.groups.len() + 1, "it runs");
+        assert_eq!(all.nodes[place("/a")].tasks, 3.0, "what it was before it slept says little");
+        let gone = HashMap::from([(CgroupId(1 << 40), Seen::default())]);
+        let at = |demand: &DemandReader| demand.entitled.as_ref().unwrap().at;
+        demand.assume(&gone).unwrap();
+        let looked = at(&demand);
+        demand.assume(&gone).unwrap();
+        assert_eq!(at(&demand), looked, "what is not there is looked for once");
     }
 }

@@ -20,7 +20,7 @@ use super::{
     tuning::{Credit, Tuning},
 };
 use crate::{
-    host::{Cpus, GroupDirectory},
+    host::{Cpus, GroupDirectory, ThreadCounts},
     kernel::{Facts, loaded_scheduler},
     model::{CgroupId, Nanos},
 };
@@ -231,11 +231,15 @@ fn seeds(tree: &Tree, found: &CpuShares, used: &HashMap<CgroupId, f64>) -> HashM
 struct Told(HashMap<u64, GroupPlan>);
 
 impl Told {
-    /// The shares of all cgroups that want to run now together, in CPUs. The root's own tasks have none.
+    /// The shares of all cgroups that want to run now together, in CPUs, as far as their tasks can use them. The root's own tasks have
+    /// none.
     fn promised(&self, groups: &HashMap<CgroupId, Group>) -> f64 {
         let wants = |(id, group): &(&CgroupId, &Group)| group.runnable > 0 && id.0 != ROOT_GROUP;
-        let plan = |(id, _): (&CgroupId, _)| self.0.get(&id.0).or_else(|| self.0.get(&ANY_GROUP));
-        groups.iter().filter(wants).filter_map(plan).map(share).sum()
+        let of = |(id, group): (&CgroupId, &Group)| {
+            let plan = self.0.get(&id.0).or_else(|| self.0.get(&ANY_GROUP))?;
+            Some(share(plan).min(group.runnable as f64))
+        };
+        groups.iter().filter(wants).filter_map(of).sum()
     }
 
     /// Tells what is new.
@@ -253,6 +257,14 @@ impl Told {
     }
 }
 
+fn seen(groups: &HashMap<CgroupId, Group>) -> HashMap<CgroupId, Seen> {
+    let seen = |(&id, group): (&CgroupId, &Group)| {
+        let tasks = u64::try_from(group.runnable.max(0)).unwrap_or(0);
+        (id, Seen { turns: group.turns, tasks, used: Nanos(group.used.max(0).cast_unsigned()) })
+    };
+    groups.iter().map(seen).collect()
+}
+
 /// LAGS in force, and what it is told.
 pub struct RunningScheduler {
     attached: AttachedScheduler,
@@ -260,7 +272,6 @@ pub struct RunningScheduler {
     demand: DemandReader,
     cpus: f64,
     real_time: RealTimeGuard,
-    /// How often it was refreshed.
     refreshes: u64,
     told: Told,
     last: Last,
@@ -282,12 +293,12 @@ impl RunningScheduler {
     const REFRESH: Duration = Duration::from_secs(1);
     /// Refreshes between two looks at real-time tasks: each asks for the policy of every thread.
     const REAL_TIME_EVERY: u64 = 5;
-    /// CPUs that the cgroups which want to run may have been promised together, for each that there is. Where it is more, because
-    /// many that slept have woken at once, nobody is charged enough: all fall behind as far as can be, and turns come in the order
-    /// in which they are asked for.
-    const MOST_PROMISED: f64 = 2.0;
+    /// CPUs that the cgroups which want to run may have been promised together, for each that there is. Each was promised what it gets
+    /// as the only one that wakes. Where many wake at once nobody is charged enough: all fall behind as far as can be, and turns come
+    /// in the order in which they are asked for.
+    const MOST_PROMISED: f64 = 4.0;
 
-    /// Works out all shares again where it is time to. Gives how it ended, if it did.
+    /// Works out all shares again where it is time to, or where too much is promised. Gives how it ended, if it did.
     ///
     /// # Errors
     /// When cgroups or maps cannot be read, somebody has set a quota, or real-time tasks could hang the host.
@@ -295,30 +306,37 @@ impl RunningScheduler {
         if let Some(ended) = self.attached.ended()? {
             return Ok(Some(ended));
         }
-        let groups = self.attached.groups()?;
-        let seen = groups.iter().map(|(&id, group)| {
-            let tasks = u64::try_from(group.runnable.max(0)).unwrap_or(0);
-            (id, Seen { turns: group.turns, tasks, used: Nanos(group.used.max(0).cast_unsigned()) })
-        });
-        let seen = seen.collect();
         let time = self.at.elapsed();
-        if time < Self::REFRESH {
-            let is_by_use = self.options.tuning.credit == Credit::Used;
-            if is_by_use && self.told.promised(&groups) > Self::MOST_PROMISED * self.cpus {
-                let tree = self.demand.with_joined(&seen)?;
+        // It is looked a little sooner or later.
+        if time >= Self::REFRESH.saturating_sub(Self::LOOK / 2) {
+            self.refresh(time)?;
+        } else if self.may_promise_too_much() {
+            let groups = self.attached.groups()?;
+            if self.told.promised(&groups) > Self::MOST_PROMISED * self.cpus {
+                let tree = self.demand.assume(&seen(&groups))?;
                 self.apply(groups, tree)?;
             }
-            return Ok(None);
         }
+        Ok(None)
+    }
+
+    /// Could more be promised than may be? Nobody is promised more than a CPU for each runnable task, so a host that is not crowded is
+    /// not looked at any closer.
+    fn may_promise_too_much(&self) -> bool {
+        let is_crowded = |threads: ThreadCounts| threads.runnable as f64 > Self::MOST_PROMISED * self.cpus;
+        self.options.tuning.credit == Credit::Used && ThreadCounts::now().is_none_or(is_crowded)
+    }
+
+    fn refresh(&mut self, time: Duration) -> Result<(), SchedulerError> {
         self.at = Instant::now();
         self.refreshes += 1;
         if self.refreshes.is_multiple_of(Self::REAL_TIME_EVERY) {
             self.real_time.look()?;
         }
-        let tree = self.demand.read(&seen, time)?;
+        let groups = self.attached.groups()?;
+        let tree = self.demand.read(&seen(&groups), time)?;
         self.forget(&groups, &tree)?;
-        self.apply(groups, tree)?;
-        Ok(None)
+        self.apply(groups, tree)
     }
 
     fn apply(&mut self, groups: HashMap<CgroupId, Group>, tree: Tree) -> Result<(), SchedulerError> {
@@ -338,6 +356,11 @@ impl RunningScheduler {
         }
         self.told.0.retain(|id, _| is_there(*id));
         Ok(())
+    }
+
+    /// How often all shares were worked out from what each cgroup used.
+    pub const fn refreshes(&self) -> u64 {
+        self.refreshes
     }
 
     /// Are there cgroups to rank? There are none where somebody took the cpu controller away.
@@ -399,5 +422,7 @@ mod tests {
         };
         let promised = told.promised(&groups([(ROOT_GROUP, 3), (7, 2), (8, 0), (9, 1)]));
         assert!((promised - 0.75).abs() < 1e-3, "{promised}: a known one, and one that has no plan of its own");
+        let promised = told.promised(&groups([(ROOT_GROUP, 0), (7, 0), (8, 1), (9, 0)]));
+        assert!((promised - 1.0).abs() < 1e-3, "{promised}: a task uses one CPU");
     }
 }

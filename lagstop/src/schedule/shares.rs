@@ -8,7 +8,7 @@ use super::tuning::{Credit, Tuning, fixed_point, nanos};
 use crate::model;
 
 /// A cgroup that the scheduler has a group for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     /// The one that it is in, which is before it in the list. `None` of the root.
     pub(super) parent: Option<usize>,
@@ -18,6 +18,8 @@ pub(super) struct Node {
     pub(super) is_active: bool,
     /// Own tasks that run or wait, on average.
     pub(super) tasks: f64,
+    /// Is that assumed, of one that may have only just woken?
+    pub(super) is_assumed: bool,
     /// CPUs that own tasks used, on average.
     pub(super) used: f64,
     /// Turns of own tasks since the last time that they were counted.
@@ -77,26 +79,29 @@ pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShar
     let part = if tuning.preempts { (turns_of_light(nodes) / Tuning::MANY_LIGHT).min(1.0) } else { 0.0 };
     let usual = (short + (tuning.slice - short).mul_f64(part)).min(round).max(Tuning::SHORTEST_SLICE);
     let by_task = if tasks > 0.0 && share > 0.0 { share / tasks } else { typical };
-    let plan = |share: f64, tasks: f64, turn: Option<Duration>, (is_ranked, is_backlogged): (bool, bool)| {
+    let plan = |share: f64, node: &Node| {
+        let (tasks, turn, is_ranked, is_backlogged) = (node.tasks, node.turn, node.is_ranked, node.is_backlogged());
         let share = share.max(LEAST);
         let turns = (share / tasks.max(1.0) / by_task).min(Tuning::MOST_SLICES);
-        let slice = if tuning.credit == Credit::Paper { usual } else { usual.mul_f64(turns) };
+        let slice = match tuning.credit {
+            Credit::Paper => usual,
+            Credit::Used if is_backlogged => usual.mul_f64(turns),
+            // A task keeps the slice with which it was queued. Where many that slept wake at once, a round of them must not take long.
+            Credit::Used => usual.min(short).mul_f64(turns.min(1.0)),
+        };
         Plan {
             factor: if tuning.credit == Credit::Paper { ONE } else { fixed_point(1.0 / share) },
             behind: if is_ranked { nanos(behind) } else { 0 },
             // What used much for a moment, such as its start, is not to wait for long: it does not always want to run.
-            ahead: nanos(if is_backlogged { tuning.longest_guard } else { behind / 2 }),
+            ahead: nanos(if is_backlogged && !node.is_assumed { tuning.longest_guard } else { behind / 2 }),
             slice: nanos(slice.max(Tuning::SHORTEST_SLICE)),
             turn: nanos(turn.map_or(slice, |turn| turn.min(slice)).div_f64(share)),
             rank: (ONE << RANK_PLACES) / nanos(behind).max(1),
         }
     };
-    let plans = nodes.iter().zip(&cpus);
-    let plans = plans
-        .map(|(node, share)| plan(*share, node.tasks, node.turn, (node.is_ranked, node.is_backlogged())))
-        .collect();
+    let plans = nodes.iter().zip(&cpus).map(|(node, share)| plan(*share, node)).collect();
     let is_ranked = nodes.iter().all(|node| node.is_ranked || node.parent.is_none());
-    CpuShares { any: plan(typical, 1.0, None, (is_ranked, false)), plans, cpus }
+    CpuShares { any: plan(typical, &Node { is_ranked, ..Node::default() }), plans, cpus }
 }
 
 /// The part of all turns that cgroups took which can go first and do not always want to run. By turns and not by cgroups: a host

@@ -26,6 +26,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_burst_of_threads_holds_up_no_light_cgroup", burst),
     ("weights_count_while_lags_schedules", weights),
     ("nobody_starves_while_lags_schedules_an_overload", overload),
+    ("nobody_starves_when_many_cgroups_wake_at_once", awakening),
     ("whatever_tasks_do_goes_on_while_lags_schedules", disorder),
     ("the_papers_credit_is_lagstops_load_credit", papers_credit),
 ];
@@ -382,6 +383,46 @@ impl Watched {
             (self.used, self.since) = (used, Instant::now());
         }
     }
+}
+
+/// A hundred cgroups that have run before, and slept so long that each was promised as much as one that wakes alone: all that is
+/// known of them is wrong.
+fn awakening() {
+    if !is_possible() {
+        return;
+    }
+    let heavy = TestCgroup::new("heavy");
+    let mut load = heavy.start("threads 4 3600000");
+    assert_eq!(load.line(), "joined");
+    load.go();
+    let lags = Lags::start(&["--learn", "1s"]);
+    let all: Vec<TestCgroup> = (0..100).map(|n| TestCgroup::new(&format!("sleeper{n}"))).collect();
+    let mut loads: Vec<Load> = all.iter().map(|cgroup| cgroup.start("spin 3600000")).collect();
+    loads.iter_mut().for_each(|load| assert_eq!(load.line(), "joined"));
+    thread::sleep(seconds(3));
+    let mut watched: Vec<Watched> = all
+        .into_iter()
+        .chain([heavy])
+        .map(|cgroup| Watched { used: cgroup.cpu_ns(), cgroup, since: Instant::now(), longest: Duration::ZERO })
+        .collect();
+    loads.iter_mut().for_each(Load::go);
+    let start = Instant::now();
+    while start.elapsed() < seconds(if is_slow() { 20 } else { 12 }) {
+        watched.iter_mut().for_each(Watched::look);
+        thread::sleep(Duration::from_millis(20));
+    }
+    lags.is_in_force();
+    let longest = watched.iter().max_by_key(|one| one.longest).unwrap();
+    println!("{} got none for {:?}", longest.cgroup.path, longest.longest);
+    assert!(
+        longest.longest < Duration::from_millis(4_500),
+        "{} got none for {:?}",
+        longest.cgroup.path,
+        longest.longest
+    );
+    let (status, said) = lags.end(Signal::INT);
+    assert!(status.success(), "{said}");
+    drop((load, loads));
 }
 
 /// Pinned tasks, changes of affinity, real-time and deadline tasks, storms of threads and of processes that execute programs, and

@@ -224,6 +224,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("a_burst_of_threads_holds_up_no_light_cgroup"),
     program("weights_count_while_lags_schedules"),
     program("nobody_starves_while_lags_schedules_an_overload"),
+    program("nobody_starves_when_many_cgroups_wake_at_once"),
     program("whatever_tasks_do_goes_on_while_lags_schedules"),
     program("the_papers_credit_is_lagstops_load_credit"),
     program("lags_starts_again_when_cpus_come_or_go"),

@@ -1,7 +1,7 @@
 use super::*;
 
 fn root() -> Node {
-    Node { parent: None, weight: 100.0, is_active: true, tasks: 0.0, used: 0.0, turns: 0, turn: None, is_ranked: false }
+    Node { weight: 100.0, is_active: true, ..Node::default() }
 }
 
 /// One with so many tasks that always want to run, or so much of one.
@@ -14,8 +14,8 @@ fn child(parent: usize, weight: f64, tasks: f64) -> Node {
         tasks,
         used: tasks.min(0.1),
         turns: 10,
-        turn: None,
         is_ranked: true,
+        ..Node::default()
     }
 }
 
@@ -98,6 +98,10 @@ fn turns_are_shared_out_among_those_that_always_want_one() {
     near(cpus[1], 0.7 / 4.0);
     near(plans[1].behind as f64, 2e9);
     assert!(plans[1].ahead > 2 * plans[10].ahead, "what hardly runs waits for less");
+    near(plans[10].slice as f64, 5e6);
+    nodes[1].is_assumed = true;
+    let assumed = &shares(&nodes, 1.0, &Tuning::default()).plans[1];
+    assert_eq!((assumed.ahead, assumed.slice), (plans[10].ahead, plans[1].slice), "it may be soon done");
 }
 
 #[test]
@@ -158,6 +162,8 @@ fn one_that_is_to_idle_is_served_least_and_briefly() {
     assert_eq!(plans[1].slice, nanos(Tuning::SHORTEST_SLICE));
     near(plans[1].factor as f64, plans[2].factor as f64 * 100.0 / model::Level::IDLE_WEIGHT);
     assert_eq!(plans[1].behind, plans[2].behind);
+    let seldom = [root(), child(0, model::Level::IDLE_WEIGHT, 0.01), child(0, 100.0, 1.0)];
+    assert_eq!(shares(&seldom, 1.0, &Tuning::default()).plans[1].slice, nanos(Tuning::SHORTEST_SLICE));
 }
 
 #[test]
