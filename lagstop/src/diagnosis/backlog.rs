@@ -23,7 +23,7 @@ use crate::{
 figures! {
     accept_wait = MEAN_ACCEPT_WAIT, "thesis on accept backlogs (002)";
     arrivals: PerSecond, "new connections" = "established / duration_ns", COUNTED;
-    accepts: PerSecond, "accepted connections" = "accepts / duration_ns", COUNTED;
+    accept_rate: PerSecond, "accepted connections" = "accepts / duration_ns", COUNTED;
     abandoned: Count, "abandoned before accept" = "abandoned", COUNTED;
     backlog_used: Share, "peak backlog use" = "deepest / backlog_capacity", COUNTED;
     backlog: Count, "mean backlog" = "backlogs / listed", COUNTED;
@@ -261,7 +261,7 @@ fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model
     vec![
         figures::accept_wait.measured(queue.wait, &unwatched),
         figures::arrivals.measured(queue.arrivals.map(|(rate, _)| rate), &unwatched),
-        figures::accepts.is(queue.accepts as f64 / seconds),
+        figures::accept_rate.is(queue.accepts as f64 / seconds),
         figures::abandoned.is(queue.abandoned),
         figures::backlog_used
             .measured(queue.used, "sockets could not be listed")

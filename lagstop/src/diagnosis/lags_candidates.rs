@@ -32,7 +32,7 @@ use crate::{
 
 figures! {
     waiting_per_cpu: Tasks, "tasks waiting per CPU" = "(light_wait_ns + heavy_wait_ns) / capacity_ns", COUNTED;
-    wait_per_cpu: Factor, "wait per CPU time" = "(light_wait_ns + heavy_wait_ns) / (light_cpu_ns + heavy_cpu_ns)", COUNTED;
+    compared_wait_per_cpu: Factor, "wait per CPU time" = "(light_wait_ns + heavy_wait_ns) / (light_cpu_ns + heavy_cpu_ns)", COUNTED;
     light: Count, "light cgroups" = "siblings with light_cpu_ns / weight below Σ cpu_ns / Σ weight", COUNTED;
     light_wait: Factor, "light: wait per CPU time" = "light_wait_ns / light_cpu_ns", COUNTED;
     heavy: Count, "heavy cgroups" = "their other siblings", COUNTED;
@@ -392,7 +392,7 @@ impl<'a> Judged<'a> {
     fn measured(&self) -> Vec<Figure> {
         let is_empty = self.siblings().next().is_none();
         if is_empty && !self.has_waits() && self.observations.span.intervals > 0 {
-            return vec![figures::wait_per_cpu.measured::<f64>(None, &self.why_not())];
+            return vec![figures::compared_wait_per_cpu.measured::<f64>(None, &self.why_not())];
         }
         if is_empty {
             return Vec::new();
@@ -410,7 +410,7 @@ impl<'a> Judged<'a> {
         let (wait, cpu) = (self.light.wait + self.heavy.wait, self.light.cpu + self.heavy.cpu);
         let mut figures = vec![
             figures::waiting_per_cpu.is(self.waiting_per_cpu()),
-            figures::wait_per_cpu.is(wait / cpu).note("of all compared cgroups"),
+            figures::compared_wait_per_cpu.is(wait / cpu).note("of all compared cgroups"),
         ];
         figures.extend(class(&self.light, "below their fair share", &figures::light, &figures::light_wait));
         figures.extend(class(&self.heavy, "at or above their fair share", &figures::heavy, &figures::heavy_wait));

@@ -20,7 +20,7 @@ use crate::{
 figures! {
     [shared pools::threads, pools::runnable]
     migrations_per_cpu_second: PerSecond, "migrations per second of CPU time" = "migrations / cpu_ns", COUNTED;
-    migrations = MIGRATION_RATE, COUNTED;
+    migration_rate = MIGRATION_RATE, COUNTED;
     migrations_per_wakeup: Factor, "migrations per wakeup" = "migrations / voluntary_switches", COUNTED;
     cross_llc: Share, "to another last-level cache" = "migrations_cross_llc / migrations", COUNTED;
     cross_numa: Share, "to another NUMA node" = "migrations_cross_numa / migrations", COUNTED;
@@ -102,7 +102,7 @@ fn finding(
         ),
         measured: vec![
             figures::migrations_per_cpu_second.is(moves.per_cpu_second),
-            figures::migrations.is(moves.per_second(observations)),
+            figures::migration_rate.is(moves.per_second(observations)),
             figures::migrations_per_wakeup.is(moves.per_wakeup).note("per voluntary switch"),
             figures::cross_llc.measured(moves.across.map(|(llc, _)| llc), &unmeasured),
             figures::cross_numa.measured(moves.across.map(|(_, numa)| numa), &unmeasured),

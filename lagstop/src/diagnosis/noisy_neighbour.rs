@@ -35,15 +35,15 @@ use crate::{
 figures! {
     [shared overload::figures::waiting_long, lags_candidates::figures::heavy_time, wait_causes::figures::behind_itself,
         wait_causes::figures::in_throttled]
-    waits: Share, "time waiting while runnable" = "runq_wait_ns / (cpu_ns + runq_wait_ns)", COUNTED;
+    waiting_while_runnable: Share, "time waiting while runnable" = "runq_wait_ns / (cpu_ns + runq_wait_ns)", COUNTED;
     wait_per_cpu = WAIT_PER_CPU, COUNTED;
     wait_p99 = WAIT_P99, COUNTED;
     behind: Share, "wait behind" = "Σ waits_behind of the neighbour / runq_wait_ns", COUNTED;
     takes: Factor, "CPU time / fair share" = "CPU time of the neighbour / its entitlement, over the intervals in which that is known", "max-min fairness by weights, quotas and CPU sets: docs/measures.md";
-    cpu: Cores, "CPU time" = "CPU time of the neighbour / duration_ns", COUNTED;
+    neighbour_cpu: Cores, "CPU time" = "CPU time of the neighbour / duration_ns", COUNTED;
     victim_waiting: Share, "predicted wait" = "wait of the cgroup, simulated with more weight / without − 1", SIMULATED;
     victim_p99: Ns, "predicted p99 run-queue wait" = "wait_p99 · 99th percentile of its waits, simulated with more weight / without", SIMULATED;
-    active: Seconds, "time of these waits" = "Σ duration_ns of the intervals in which wait_per_cpu and behind reach the defaults of wait_per_cpu_warn and neighbour_wait, where these are a part of the time: the other figures are of them", COUNTED;
+    contended: Seconds, "time of these waits" = "Σ duration_ns of the intervals in which wait_per_cpu and behind reach the defaults of wait_per_cpu_warn and neighbour_wait, where these are a part of the time: the other figures are of them", COUNTED;
 }
 
 /// The most neighbours that are shown.
@@ -353,18 +353,21 @@ fn measured(
     let observed = victim.observed;
     let why = observations.session.why_not(Measure::Blame);
     let part = |cause| observed.part_of_wait(cause);
-    let mut measured =
-        vec![figures::waits.is(victim.waits()), figures::wait_p99.measured(victim.p99, "no distribution was recorded")];
+    let mut measured = vec![
+        figures::waiting_while_runnable.is(victim.waits()),
+        figures::wait_p99.measured(victim.p99, "no distribution was recorded"),
+    ];
     let of_neighbour = |one: &Neighbour<'_>| {
         let whom = one.subject();
         [
             figures::behind.is(one.part).of(whom.clone()),
             figures::takes.measured(one.takes, "weights were not recorded").of(whom.clone()),
-            figures::cpu.is(one.cpu).of(whom),
+            figures::neighbour_cpu.is(one.cpu).of(whom),
         ]
     };
     let all = observations.span.duration_ns;
-    measured.extend(victim.part.map(|part| figures::active.is(part.during.time.seconds()).note(part.during.when(all))));
+    measured
+        .extend(victim.part.map(|part| figures::contended.is(part.during.time.seconds()).note(part.during.when(all))));
     measured.extend(of_neighbour(neighbour));
     measured.extend(effect.into_iter().flat_map(Effect::figures));
     // For the others, only values over the whole time are known.

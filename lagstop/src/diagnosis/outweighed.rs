@@ -14,8 +14,8 @@ use super::{
 use crate::units::{self, Unit};
 
 figures! {
-    [shared starved::figures::entitled_cpu, starved::figures::compared, starved::figures::cpu, starved::figures::wait_per_cpu]
-    gain: Factor, "CPU time with equal weights / now" = "equal_cpu / max(entitled_cpu, cpu)", "docs/diagnose.md";
+    [shared starved::figures::entitled_cpu, starved::figures::compared, starved::figures::active_cpu, starved::figures::active_wait_per_cpu]
+    gain: Factor, "CPU time with equal weights / now" = "equal_cpu / max(entitled_cpu, active_cpu)", "docs/diagnose.md";
     equal_cpu: Cores, "entitled CPU, with equal weights" = "entitled_cpu, if all cgroups beside it had the default weight", "docs/measures.md";
     weight: Factor, "weight / default weight" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
     competitor_weight: Factor, "rival weight / default weight" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
@@ -110,10 +110,10 @@ fn finding(
     };
     let mut measured = vec![
         figures::gain.is(gain(whole)),
-        starved::figures::cpu.is(whole.got / whole.seconds),
+        starved::figures::active_cpu.is(whole.got / whole.seconds),
         starved::figures::entitled_cpu.is(whole.entitled / whole.seconds),
         figures::equal_cpu.is(whole.equal / whole.seconds),
-        starved::figures::wait_per_cpu.is(whole.wait_per_cpu()),
+        starved::figures::active_wait_per_cpu.is(whole.wait_per_cpu()),
         figures::weight.is(groups[number].whole_weight()).note(format!("{file} {}", weight(number))),
     ];
     measured.extend(rivals.iter().take(TOP).map(|&rival| {

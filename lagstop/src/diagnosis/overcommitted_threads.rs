@@ -9,7 +9,7 @@ use super::{
     figure::{figures, sources::COUNTED},
     observations::Observed,
     rated::is_rated,
-    single,
+    single, wait_causes,
 };
 use crate::{
     model::{CgroupId, Derived, Measure, Nanos},
@@ -17,13 +17,13 @@ use crate::{
 };
 
 figures! {
+    [shared wait_causes::figures::waiting]
     threads: Count, "threads" = "Σ tasks seen running in an interval / intervals in which any was", COUNTED;
     runnable: Tasks, "runnable threads" = Derived::RUNNABLE_LOAD.formula, COUNTED;
     throttled = THROTTLED, COUNTED;
     quota: Cores, "quota" = "quota_ns per second", COUNTED;
-    overcommit: Factor, "runnable threads per CPU it gets" = "runnable / active", "thesis on oversubscribed thread pools (004)";
-    active: Count, "threads that can run at once" = "ceil(min(cpu_ns / all_cpu_ns · cpus_online, quota_ns per second))", "thesis on oversubscribed thread pools (004), O = 1";
-    waiting = WAITING, COUNTED;
+    overcommit: Factor, "runnable threads per CPU it gets" = "runnable / parallelism", "thesis on oversubscribed thread pools (004)";
+    parallelism: Count, "threads that can run at once" = "ceil(min(cpu_ns / all_cpu_ns · cpus_online, quota_ns per second))", "thesis on oversubscribed thread pools (004), O = 1";
     self_inflicted: Share, "wait behind own threads or quota" = "(wait_self_ns + wait_throttled_ns) / runq_wait_ns", COUNTED;
     runnable_per_cpu = RUNNABLE_PER_CPU, COUNTED;
 }
@@ -119,9 +119,9 @@ fn finding(
         measured: vec![
             figures::overcommit.is(pool.overcommit()),
             figures::runnable.is(pool.runnable),
-            figures::active.is(pool.active).note("its share of CPU time × CPUs, at most its quota, rounded up"),
+            figures::parallelism.is(pool.active).note("its share of CPU time × CPUs, at most its quota, rounded up"),
             figures::threads.is(pool.threads).note("average per interval"),
-            figures::waiting.is(pool.waiting),
+            wait_causes::figures::waiting.is(pool.waiting),
             figures::self_inflicted.measured(pool.self_inflicted, &observations.session.why_not(Measure::Blame)),
             figures::throttled.measured(pool.throttled, "no quota of its own"),
             figures::quota.measured(pool.quota, "none of its own, or not recorded"),

@@ -24,7 +24,7 @@ use crate::{
 
 figures! {
     [shared noisy_neighbour::figures::wait_p99, overload::figures::waiting_long]
-    waits: Share, "time waiting while runnable" = "(runq_wait_ns − wait_throttled_ns) / (cpu_ns + runq_wait_ns − wait_throttled_ns)", COUNTED;
+    waiting_unthrottled: Share, "time waiting while runnable" = "(runq_wait_ns − wait_throttled_ns) / (cpu_ns + runq_wait_ns − wait_throttled_ns)", COUNTED;
     on_full_cpus: Share, "wait while other CPUs were idle" = "runq_wait_ns on CPUs that were busy for 95 % of the interval while one CPU or more (half of one, of two) was idle, − wait_throttled_ns / (runq_wait_ns − wait_throttled_ns)", COUNTED;
     set_asked: Tasks, "CPUs that its cgroups ask for" = "CPU time and run-queue wait of the cgroups with this CPU set, but for waits for quotas / duration_ns", COUNTED;
     set_waits: Share, "time they wait while runnable" = "run-queue wait / (CPU time + run-queue wait) of those that wait long, without waits for quotas", COUNTED;
@@ -130,7 +130,7 @@ fn finding(
         culprits,
         verdict,
         measured: vec![
-            figures::waits.is(waits),
+            figures::waiting_unthrottled.is(waits),
             figures::on_full_cpus.is(part),
             figures::idle_cpus.is(idle).note(format!("of {}", units::plural(observations.cpus(), "CPU"))),
             noisy_neighbour::figures::wait_p99.measured(

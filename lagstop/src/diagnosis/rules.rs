@@ -169,3 +169,27 @@ impl Rule {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::model::{FileCounters, ListenerTotals, Totals};
+
+    #[test]
+    fn a_figure_is_declared_once_and_is_not_called_as_a_counter() {
+        let mut declared: BTreeMap<&str, &FigureDefinition> = BTreeMap::new();
+        for figure in Rule::ALL.into_iter().flat_map(Rule::figures).chain(figures::ALL) {
+            let first = *declared.entry(figure.name).or_insert(figure);
+            assert!(std::ptr::eq(first, *figure), "{first:?} and {figure:?}");
+        }
+        // In formulas, a counter's name is its sum. That of a figure with the same name must be the same.
+        let counters = [&Totals::COUNTERS[..], &FileCounters::COUNTERS, &ListenerTotals::COUNTERS].concat();
+        for counter in counters.iter().filter(|counter| !counter.is_most_of_parts) {
+            if let Some(figure) = declared.get(counter.name) {
+                assert_eq!(figure.formula, counter.name, "{figure:?}");
+            }
+        }
+    }
+}

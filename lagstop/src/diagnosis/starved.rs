@@ -18,12 +18,12 @@ use crate::{
 };
 
 figures! {
-    slowdown: Factor, "slowdown of its work" = "least_cpu / cpu", "docs/diagnose.md";
-    cpu: Cores, "CPU time" = "CPU time / time of the intervals in which it ran", COUNTED;
+    entitlement_ratio: Factor, "slowdown of its work" = "least_cpu / active_cpu", "docs/diagnose.md";
+    active_cpu: Cores, "CPU time" = "CPU time / time of the intervals in which it ran", COUNTED;
     entitled_cpu: Cores, "entitled CPU time, at most" = Derived::ENTITLED_CPU.formula, "docs/measures.md";
     least_cpu: Cores, "entitled CPU time, at least" = "max(entitled_cpu · tasks that ran or waited long / threads, min(entitled_cpu, tasks that never slept))", "docs/diagnose.md";
-    wait_per_cpu: Factor, "wait per CPU time" = "run-queue wait / CPU time, over the intervals in which it ran", COUNTED;
-    above: Cores, "CPU time above its share" = "cpu − entitled_cpu", "docs/measures.md";
+    active_wait_per_cpu: Factor, "wait per CPU time" = "run-queue wait / CPU time, over the intervals in which it ran", COUNTED;
+    above: Cores, "CPU time above its share" = "active_cpu − entitled_cpu", "docs/measures.md";
     compared: Count, "cgroups compared" = "cgroups that ran and whose weights are known", COUNTED;
 }
 
@@ -69,11 +69,11 @@ fn finding(
     let rate = |cpu: f64| cpu / own.seconds;
     let severity = if own.slowdown() >= thresholds.starved_critical { Severity::Critical } else { Severity::Warning };
     let mut measured = vec![
-        figures::slowdown.is(own.slowdown()),
-        figures::cpu.is(rate(own.got)),
+        figures::entitlement_ratio.is(own.slowdown()),
+        figures::active_cpu.is(rate(own.got)),
         figures::entitled_cpu.is(rate(own.entitled)),
         figures::least_cpu.is(rate(own.least)),
-        figures::wait_per_cpu.is(own.waited / own.got),
+        figures::active_wait_per_cpu.is(own.waited / own.got),
     ];
     let mut above: Vec<(usize, f64)> = shares
         .own

@@ -20,7 +20,7 @@ use crate::{
 
 figures! {
     [shared pools::throttled, pools::quota, limits::cpu, limits::quotas]
-    waits: Share, "time throttled while runnable" = "wait_throttled_ns / (cpu_ns + runq_wait_ns)", COUNTED;
+    throttled_while_runnable: Share, "time throttled while runnable" = "wait_throttled_ns / (cpu_ns + runq_wait_ns)", COUNTED;
     needed: Cores, "CPUs that it asks for" = "min((cpu_ns + wait_throttled_ns) / duration_ns, cpus_online, threads)", COUNTED;
 }
 
@@ -197,7 +197,7 @@ fn measured(observations: &Observations, throttled: &Throttled) -> Vec<Figure> {
         pools::throttled
             .measured(throttled.share, "the quota is not its own")
             .note(format!("of {}", units::count(throttled.periods))),
-        figures::waits.measured(throttled.waits, &why),
+        figures::throttled_while_runnable.measured(throttled.waits, &why),
         pools::quota.measured(throttled.quota, "it was not recorded"),
         limits::cpu.is(throttled.cpu),
         figures::needed.measured(throttled.needed, &why),

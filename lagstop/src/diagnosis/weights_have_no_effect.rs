@@ -12,9 +12,9 @@ use super::{
 use crate::units::{self, Unit};
 
 figures! {
-    [shared starved::figures::entitled_cpu, starved::figures::compared, starved::figures::cpu]
+    [shared starved::figures::entitled_cpu, starved::figures::compared, starved::figures::active_cpu]
     weight_ratio: Factor, "weight / the other's weight" = "its weight / the weight of the one with less", COUNTED;
-    cpu_ratio: Factor, "CPU time / the other's CPU time" = "cpu / lighter_cpu", COUNTED;
+    cpu_ratio: Factor, "CPU time / the other's CPU time" = "active_cpu / lighter_cpu", COUNTED;
     lighter_cpu: Cores, "the other's CPU time" = "its CPU time / the time of the intervals in which it ran", COUNTED;
     lighter_entitled: Cores, "the other's entitled CPU time" = "as entitled_cpu", "docs/measures.md";
 }
@@ -131,7 +131,7 @@ fn finding(observations: &Observations, shares: &Shares, thresholds: &Thresholds
         measured: vec![
             figures::weight_ratio.is(pair.weights(observations)),
             figures::cpu_ratio.is(got / got_lighter),
-            starved::figures::cpu.is(got),
+            starved::figures::active_cpu.is(got),
             starved::figures::entitled_cpu.is(rate(heavier, |whole| whole.entitled)),
             figures::lighter_cpu.is(got_lighter).of(other.clone()),
             figures::lighter_entitled.is(rate(lighter, |whole| whole.entitled)).of(other),

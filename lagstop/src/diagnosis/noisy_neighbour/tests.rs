@@ -188,7 +188,7 @@ fn a_neighbour_that_is_active_for_a_part_of_the_time_is_judged_by_that() {
          uses 3.60 CPUs and takes 1.20 times its share."
     );
     assert_eq!(finding.severity, Severity::Critical, "as bad as it is then");
-    let time = finding.measured.iter().find(|figure| figure.name == "active").unwrap();
+    let time = figures::contended.among(&finding.measured).unwrap();
     assert_eq!(time.note.as_deref(), Some("of 60.0 s: from 20.0 s to 35.0 s of the recording"));
     let cap = finding.advice.iter().find(|advice| advice.text.contains("quota")).map(|advice| &advice.text);
     assert!(cap.is_some_and(|text| text.contains("its share of 3.00 cores")), "{:?}", finding.advice);
@@ -199,7 +199,7 @@ fn a_neighbour_that_is_always_active_is_judged_by_all_of_the_time() {
     for all in [bullied_in(0..60), bullied_in(3..60)] {
         let finding = found(&all);
         assert!(!finding.verdict.contains(" for "), "{}", finding.verdict);
-        assert!(finding.measured.iter().all(|figure| figure.name != "active"));
+        assert!(!finding.has(&figures::contended));
     }
     let hardly = found(&bullied_in(10..13));
     assert!(!hardly.verdict.contains("etl"), "three seconds: {}", hardly.verdict);

@@ -108,7 +108,7 @@ impl Rank {
 
 /// Is it about a neighbour that takes no more than its share, all the time?
 fn is_competitor(finding: &Finding) -> bool {
-    let is_of_a_part = || finding.has(&noisy_neighbour::figures::active);
+    let is_of_a_part = || finding.has(&noisy_neighbour::figures::contended);
     finding.rule == Rule::NoisyNeighbour && takes_too_much(finding) == Some(false) && !is_of_a_part()
 }
 
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(told(&[worse("a", "b", 9.0)]), apart, "a bully is a cause of its own");
         assert_eq!(told(&[worse("a", "x", 9.0)]), apart, "also if it is one of the heavy ones");
         assert_eq!(told(&[worse("a", "b", 1.0), worse("q", "z", 9.0)]), [bully, lags], "a bully comes first");
-        let part = noisy_neighbour::figures::active.is(15.0);
+        let part = noisy_neighbour::figures::contended.is(15.0);
         let mut incident = worse("a", "b", 1.0);
         incident.measured.push(part);
         assert_eq!(told(&[incident]), apart, "an incident is not lost in what is always so");
