@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         trial("the_dashboard_is_whole", dashboard),
         trial("the_dashboard_has_the_default_thresholds", steps),
         trial("the_dashboard_asks_for_series_that_are_recorded", asked),
+        trial("the_dashboard_computes_as_the_rules_do", computed),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -247,6 +248,33 @@ fn steps() {
     assert!(any);
     let counted = panels().into_iter().find(|panel| panel["title"] == "Nodes at 5 % overhead or more").unwrap();
     assert!(text(&counted["targets"][0], "expr").contains(&format!(">= {})", default_of("overhead_warn"))));
+}
+
+/// What is recorded, and computed anew by a panel for whatever range it shows.
+const COMPUTED: [&str; 5] = [
+    "node:lagstop_cpu_utilisation:ratio5m",
+    "node:lagstop_runqueue_wait:p50_5m",
+    "node:lagstop_runqueue_wait:p99_5m",
+    "node:lagstop_runnable_per_cpu:avg5m",
+    "node:lagstop_steal:ratio5m",
+];
+
+fn computed() {
+    let spaceless = |text: &str| text.split_whitespace().collect::<String>();
+    let rules =
+        Regex::new(r"(?m)^ *#.*$").unwrap().replace_all(&read("deploy/prometheus/lagstop.rules.yml"), "").into_owned();
+    let panels = panels();
+    let shown = panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+    let shown = shown.filter_map(|target| target["expr"].as_str());
+    let shown: BTreeSet<String> = shown
+        .map(|expr| spaceless(expr).replace("$__rate_interval", "5m").replace("{instance=~\"$instance\"}", ""))
+        .collect();
+    for name in COMPUTED {
+        let rule = rules.split("- record: ").find_map(|rule| rule.trim_start().strip_prefix(name)).unwrap();
+        let (_, expr) = rule.split_once("expr:").unwrap();
+        let expr = spaceless(expr.trim_start().trim_start_matches('|'));
+        assert!(shown.contains(&expr), "no panel computes {name} as {expr}");
+    }
 }
 
 fn asked() {

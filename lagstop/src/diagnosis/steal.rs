@@ -8,7 +8,7 @@ use super::{
 use crate::units::{self, Unit};
 
 figures! {
-    steal: Share, "taken by a hypervisor" = "steal_ns / max(capacity_ns, duration_ns · cpus_online)", COUNTED;
+    steal = STEAL, COUNTED;
     stolen_cores: Cores, "CPUs lost to it" = "steal · cpus_online", COUNTED;
 }
 
@@ -83,11 +83,7 @@ fn severity(stolen: f64, thresholds: &Thresholds) -> Severity {
 
 /// Share of the time of all CPUs that a hypervisor took. `None` if the kernel does not report it.
 pub(super) fn stolen(observations: &Observations) -> Option<f64> {
-    let steal = observations.host.as_ref()?.times.steal_ns?.0 as f64;
-    // Unlike `Host::steal`: switches are told apart by the clock, so that what was stolen is in the time of tasks or of idle;
-    // where it is not, that time is shorter.
-    let all = observations.span.duration_ns.0 as f64 * observations.cpus() as f64;
-    Some(steal / observations.whole().capacity_ns.max(all).max(1.0))
+    observations.host.as_ref()?.steal(observations.span.duration_ns)
 }
 
 #[cfg(test)]

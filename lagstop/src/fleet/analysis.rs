@@ -87,7 +87,7 @@ pub struct FleetTotals {
     pub effective: Option<f64>,
     /// 99th percentile of the run-queue waits, in seconds: the mean over nodes, weighted by active cgroups.
     pub wait_p99: Option<f64>,
-    /// Time taken by hypervisors, as a share of all CPU time.
+    /// Time taken by hypervisors, as a share of the time of all CPUs.
     pub steal: Option<f64>,
     /// CPU time of lagstop itself, in cores.
     pub own_cores: Option<f64>,
@@ -150,7 +150,7 @@ pub struct NodeFigures {
     pub switch_cost: Option<f64>,
     /// Switches per second.
     pub switches: Option<f64>,
-    /// Time taken by a hypervisor, as a share of all CPU time.
+    /// Time taken by a hypervisor, as a share of the time of all CPUs.
     pub steal: Option<f64>,
     /// Run-queue wait of light cgroups per second of their CPU time.
     pub light_wait: Option<f64>,

@@ -30,7 +30,7 @@ pub enum NodeMetric {
     SwitchCost,
     /// Switches per second.
     Switches,
-    /// Time taken by a hypervisor, as a share of all CPU time.
+    /// Time taken by a hypervisor, as a share of the time of all CPUs.
     Steal,
     /// Run-queue wait of light cgroups per second of their CPU time.
     LightWait,
@@ -79,6 +79,7 @@ pub(super) const NAMES: &str = "(node:|workload:)?lagstop_.+";
 
 const BUSY: &str = "lagstop_host_busy_seconds_total";
 const IDLE: &str = "lagstop_host_idle_seconds_total";
+const CPUS: &str = "lagstop_host_cpus_online";
 const STEAL: &str = "lagstop_host_steal_seconds_total";
 const COST: &str = "lagstop_host_switch_cost_seconds_total";
 
@@ -114,7 +115,7 @@ impl NodeMetric {
             Self::WaitP99 => Derived::WAIT_P99.label,
             Self::SwitchCost => Derived::MEAN_SWITCH_COST.label,
             Self::Switches => Derived::SWITCH_RATE.label,
-            Self::Steal => "steal",
+            Self::Steal => Derived::STEAL.label,
             Self::LightWait => "wait of light cgroups",
             Self::HeavyWait => "wait of heavy cgroups",
             Self::OwnCores => "lagstop's own cost",
@@ -147,7 +148,7 @@ impl NodeMetric {
     /// The exporter's series that it needs. Empty if that would be too many: the series of every cgroup of every node.
     const fn raw(self) -> &'static [&'static str] {
         match self {
-            Self::Cpus | Self::Samples => &["lagstop_host_cpus_online"],
+            Self::Cpus | Self::Samples => &[CPUS],
             Self::Active => &["lagstop_host_cgroups_active"],
             Self::Overhead => &[COST, BUSY, IDLE],
             Self::CoresLost => &[COST],
@@ -155,7 +156,7 @@ impl NodeMetric {
             Self::WaitP99 => &["lagstop_host_runqueue_wait_seconds"],
             Self::SwitchCost => &[COST, "lagstop_host_kept_running_seconds_total", "lagstop_host_switches_total"],
             Self::Switches => &["lagstop_host_switches_total"],
-            Self::Steal => &[STEAL, BUSY, IDLE],
+            Self::Steal => &[STEAL, CPUS],
             Self::LightWait | Self::HeavyWait => &[],
             Self::OwnCores => &["lagstop_self_cpu_seconds_total", "lagstop_self_probe_seconds_total"],
             Self::Lost => &["lagstop_lost_total"],
@@ -215,7 +216,10 @@ impl NodeMetric {
                 format!("({} - {kept}) / ({} > 0)", cost(), rate("lagstop_host_switches_total"))
             }
             Self::Switches => rate("lagstop_host_switches_total"),
-            Self::Steal => format!("{} / {}", rate(STEAL), rates(&[BUSY, IDLE, STEAL])),
+            Self::Steal => {
+                let cpus = sum(&format!("avg_over_time({}[{step}s])", selector.of(CPUS, &[])));
+                format!("{} / {cpus}", rate(STEAL))
+            }
             Self::OwnCores => {
                 format!("{} + {}", rate("lagstop_self_cpu_seconds_total"), rate("lagstop_self_probe_seconds_total"))
             }

@@ -81,6 +81,8 @@ derived! {
         "tasks that wait while a quota, of their cgroup or of one above, is used up, on average";
     CPU_UTILISATION = "cpu_utilisation": Share, "CPU utilisation" = "busy_ns / capacity_ns",
         "CPU utilisation: busy CPU time";
+    STEAL = "steal": Share, "steal" = "steal_ns / max(capacity_ns, duration_ns · cpus_online)",
+        "time of the CPUs that a hypervisor gave to others";
     EFFECTIVE_UTILISATION = "effective_utilisation": Share,
         "effective utilisation" = "(busy_ns − switching_ns − kept_ns) / capacity_ns",
         "effective utilisation: CPU time spent on the tasks' own work";

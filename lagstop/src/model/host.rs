@@ -166,9 +166,11 @@ impl Host {
         ratio(self.times.busy_ns.0 as f64, self.capacity().0 as f64)
     }
 
-    /// Share of the time of all CPUs that a hypervisor took: steal is summed over CPUs, like the capacity.
-    pub fn steal(&self) -> Option<f64> {
-        Some(ratio(self.times.steal_ns?.0 as f64, self.capacity().0 as f64))
+    /// Share of the time of all CPUs that a hypervisor took, in an interval of this length. Where the clock tells busy from idle,
+    /// stolen time is in one of them. In the kernel's own accounts it is in neither, so that these are shorter than the interval.
+    pub fn steal(&self, duration: Nanos) -> Option<f64> {
+        let all = duration.0.saturating_mul(self.cpus_online).max(self.capacity().0);
+        Some(ratio(self.times.steal_ns?.0 as f64, all as f64))
     }
 
     /// Share of the time of all CPUs that went into the tasks' own work. From switch to switch, the time that is not idle

@@ -63,7 +63,7 @@ impl HostNow {
             utilisation: host.cpu_utilisation(),
             overhead: host.overhead(),
             waiting: host.totals.runq_wait_ns.map(cores),
-            steal: host.steal(),
+            steal: host.steal(duration),
             pressure: host.pressure.map(|pressure| cores(pressure.some_ns)),
         }
     }

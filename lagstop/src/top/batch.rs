@@ -209,7 +209,7 @@ fn heading(session: &Session, frame: &Frame) -> String {
         Quantity::Rate(interval.per_second(host.task_switches())),
         share(Some(host.cpu_utilisation())),
         share(host.effective_utilisation()),
-        share(host.steal()),
+        share(host.steal(interval.duration_ns)),
     ));
     text.push_str(&lost(interval));
     if let Some(told) = &frame.told {

@@ -105,7 +105,7 @@ fn a_report_reads_like_this() {
         },
         {
           "name": "steal",
-          "label": "taken by a hypervisor",
+          "label": "steal",
           "value": 0.0,
           "unit": "share"
         }

@@ -35,7 +35,7 @@ fn an_overloaded_host_is_a_ticket() {
     | effective utilisation | 49.4 % |  |
     | runnable tasks per CPU | 3.68 tasks |  |
     | cgroups that ran | 4 |  |
-    | taken by a hypervisor | 0 % |  |
+    | steal | 0 % |  |
 
     ## CRITICAL: The host spends 10.6 % of its CPU time (0.42 of 4 cores) on scheduling, 45.1 times as much when busy as when quiet, because of more switches (59.6 % of the growth) and costlier ones (40.4 %); top contributor: batch (58.8 %).
 
@@ -230,7 +230,7 @@ fn an_overloaded_host_is_a_ticket() {
     | wait while throttled | n/a | not measured by the lagstop that made the recording |
     | wait before a migration | n/a | not measured by the lagstop that made the recording |
     | unattributed wait | n/a | not measured by the lagstop that made the recording |
-    | taken by a hypervisor | 0 % | of all CPU time |
+    | steal | 0 % | of all CPU time |
 
     <details><summary>Thresholds</summary>
 

@@ -26,7 +26,7 @@ fn an_overloaded_host_reads_like_this() {
       effective utilisation       49.4 %
       runnable tasks per CPU  3.68 tasks
       cgroups that ran                 4
-      taken by a hypervisor          0 %
+      steal                          0 %
 
     [CRITICAL] The host spends 10.6 % of its CPU time (0.42 of 4 cores) on scheduling, 45.1 times as
     much when busy as when quiet, because of more switches (59.6 % of the growth) and costlier ones
@@ -199,7 +199,7 @@ fn an_overloaded_host_reads_like_this() {
         wait while throttled                n/a  for the same reason
         wait before a migration             n/a  for the same reason
         unattributed wait                   n/a  for the same reason
-        taken by a hypervisor               0 %  of all CPU time
+        steal                               0 %  of all CPU time
         threshold   contended_wait 0.050 tasks: default; lagstop's own choice: one waiting task per
                     twenty CPUs
         confidence  high: 40 intervals, 422 k waits
@@ -341,7 +341,7 @@ fn a_kernel_without_the_hooks_reads_like_this() {
       effective utilisation          n/a  for the same reason
       runnable tasks per CPU  3.68 tasks
       cgroups that ran                 4
-      taken by a hypervisor          0 %
+      steal                          0 %
 
     [NOT ENOUGH DATA] Cannot judge whether the CPUs suffice: this needs at least 5
     intervals (measured: 4).

@@ -150,7 +150,7 @@ fn items(interval: &Interval) -> [Vec<Item>; 3] {
     let totals = &host.totals;
     let per_duration = |time: Nanos| time.cores(interval.duration_ns).0;
     let rate = |count| Quantity::Rate(interval.per_second(count));
-    let steal = host.steal().map(Quantity::Share);
+    let steal = host.steal(interval.duration_ns).map(Quantity::Share);
     let pressure = host.pressure.map(|pressure| Quantity::Share(per_duration(pressure.some_ns)));
     [
         vec![
@@ -197,7 +197,7 @@ fn items(interval: &Interval) -> [Vec<Item>; 3] {
                     "",
                 )
             },
-            item("steal", "time of the CPUs that a hypervisor gave to others", steal.into(), "%"),
+            item(Derived::STEAL.label, Derived::STEAL.meaning, steal.into(), "%"),
         ],
         vec![
             item("runq wait", Derived::MEAN_WAIT.meaning, Cell::mean(totals.runq_wait_ns, totals.runq_waits), ""),
