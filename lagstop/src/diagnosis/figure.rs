@@ -85,9 +85,10 @@ impl FigureDefinition {
 macro_rules! figures {
     (
         $([shared $($shared:path),+])?
-        $($name:ident $(: $unit:ident, $label:literal = $formula:expr, $source:tt)? $(= $derived:ident, $from:tt)?;)*
+        $($name:ident $(: $unit:ident, $label:tt = $formula:expr, $source:tt)? $(= $derived:ident, $from:tt)?;)*
     ) => {
         #[allow(non_upper_case_globals, reason = "called as in JSON")]
+        #[allow(unused_parens, reason = "a label that is no literal is in brackets")]
         pub(super) mod figures {
             #[allow(clippy::wildcard_imports, reason = "where a rule's sources are from")]
             use super::*;

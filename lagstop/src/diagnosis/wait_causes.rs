@@ -18,14 +18,14 @@ use crate::{
 figures! {
     [shared steal::figures::steal]
     waiting = WAITING, COUNTED;
-    behind_others: Share, "wait behind other cgroups" = "wait_behind_ns / runq_wait_ns", COUNTED;
+    behind_others: Share, (WaitCause::OtherCgroups.wait()) = "wait_behind_ns / runq_wait_ns", COUNTED;
     behind_worst: Share, "wait behind" = "Σ waits_behind of the cgroup / runq_wait_ns", COUNTED;
-    behind_itself: Share, "wait behind own threads" = "wait_self_ns / runq_wait_ns", COUNTED;
-    behind_kernel: Share, "wait behind kernel threads" = "wait_kernel_ns / runq_wait_ns", COUNTED;
-    while_idle: Share, "wait while the CPU was idle" = "wait_idle_ns / runq_wait_ns", COUNTED;
-    in_throttled: Share, "wait while throttled" = "wait_throttled_ns / runq_wait_ns", COUNTED;
-    elsewhere: Share, "wait before a migration" = "wait_elsewhere_ns / runq_wait_ns", COUNTED;
-    of_unknown_cause: Share, "unattributed wait" = "wait_unknown_ns / runq_wait_ns", COUNTED;
+    behind_itself: Share, (WaitCause::OwnThreads.wait()) = "wait_self_ns / runq_wait_ns", COUNTED;
+    behind_kernel: Share, (WaitCause::KernelThreads.wait()) = "wait_kernel_ns / runq_wait_ns", COUNTED;
+    while_idle: Share, (WaitCause::IdleCpu.wait()) = "wait_idle_ns / runq_wait_ns", COUNTED;
+    in_throttled: Share, (WaitCause::Throttled.wait()) = "wait_throttled_ns / runq_wait_ns", COUNTED;
+    elsewhere: Share, (WaitCause::OtherCpu.wait()) = "wait_elsewhere_ns / runq_wait_ns", COUNTED;
+    of_unknown_cause: Share, (WaitCause::Unknown.wait()) = "wait_unknown_ns / runq_wait_ns", COUNTED;
     pressure: Share, "CPU pressure (PSI some)" = "pressure_some_ns / the time of the intervals in which it was read", COUNTED;
 }
 

@@ -40,6 +40,13 @@ macro_rules! causes {
                 }
             }
 
+            /// The part of the wait that is for it.
+            pub(crate) const fn wait(self) -> &'static str {
+                match self {
+                    $(Self::$cause => concat!("wait ", $phrase),)+
+                }
+            }
+
             /// Behind "the wait is".
             pub const fn phrase(self) -> &'static str {
                 match self {
@@ -60,11 +67,11 @@ macro_rules! causes {
 causes! {
     /// Tasks of other cgroups ran.
     OtherCgroups: wait_behind_ns "behind" "behind other cgroups" "(lesser culprits)";
-    OwnThreads: wait_self_ns "self" "behind threads of the same cgroup" "(its own threads)";
+    OwnThreads: wait_self_ns "self" "behind own threads" "(its own threads)";
     KernelThreads: wait_kernel_ns "kernel" "behind kernel threads" "(kernel threads)";
     IdleCpu: wait_idle_ns "idle" "while the CPU was idle" "(CPU idle or waking)";
-    Throttled: wait_throttled_ns "throttled" "while throttled by a quota" "(throttled by quota)";
+    Throttled: wait_throttled_ns "throttled" "while throttled" "(throttled by quota)";
     /// The task was on another CPU, and was migrated.
-    OtherCpu: wait_elsewhere_ns "elsewhere" "on another CPU before a migration" "(on another CPU)";
+    OtherCpu: wait_elsewhere_ns "elsewhere" "before a migration" "(on another CPU)";
     Unknown: wait_unknown_ns "unknown" "unattributed" "(unknown)";
 }

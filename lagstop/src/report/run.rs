@@ -9,7 +9,7 @@ use super::{json, markdown};
 use crate::{
     display::short_name,
     host::Frequency,
-    model::Nanos,
+    model::{Nanos, WaitCause},
     run::{Disturbance, Exceeded, Method, Run, RunSeries, RunShares, RunVerdict, Spread, WaitedBehind},
     units::{ending, if_measured, number, percent, plural, ratio, whole_percent},
 };
@@ -51,7 +51,7 @@ fn figures(run: &Run) -> Vec<String> {
     all.sort_by_key(|(is_cause, _)| !is_cause);
     let mut said: Vec<String> = all.into_iter().map(|(_, said)| said).collect();
     let spoken = |share: Option<f64>| share.filter(|&share| share >= SPOKEN_OF);
-    said.extend(spoken(behind_kernel).map(|share| format!("behind kernel threads {}", percent(share))));
+    said.extend(spoken(behind_kernel).map(|share| format!("{} {}", WaitCause::KernelThreads.phrase(), percent(share))));
     let itself = behind_itself.zip(crowded_out).map(|(itself, crowded_out)| itself - crowded_out);
     said.extend(spoken(itself).map(|share| format!("behind its own threads {}", percent(share))));
     said.extend(moves(run));

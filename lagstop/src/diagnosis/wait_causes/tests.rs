@@ -42,8 +42,8 @@ fn all_causes_are_told_and_the_worst_neighbours_by_name() {
     let finding = &findings_of(Rule::WaitCauses, &bullied(60))[0];
     assert_eq!(
         finding.verdict,
-        "5.20 tasks wait for a CPU on average: 81.9 % of the wait is behind threads of the same cgroup, 11.1 % behind \
-         other cgroups, 7.0 % on another CPU before a migration."
+        "5.20 tasks wait for a CPU on average: 81.9 % of the wait is behind own threads, 11.1 % behind \
+         other cgroups, 7.0 % before a migration."
     );
     let worst: Vec<String> = finding
         .measured

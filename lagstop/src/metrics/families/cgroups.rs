@@ -55,7 +55,7 @@ pub(super) static CGROUP_FAMILIES: &[Family] = &[
         kind: Kind::Counter,
         labels: CGROUP_CAUSE,
         help: "Its run-queue wait by cause, that is, by what the CPU did during the wait. All causes add up to the whole wait",
-        source: "`behind`: tasks of other cgroups ran; `self`: its own tasks ran; `kernel`: kernel threads ran; `idle`: the CPU was still idle, and about to run the task; `throttled`: the quota was used up; `elsewhere`: on another CPU, before the task was migrated; `unknown`: unattributed",
+        source: "[what a wait is caused by](measures.md#what-a-wait-is-caused-by)",
         of: Of::MetricsSnapshot(|snapshot| {
             each(snapshot, |cgroup| {
                 WaitCause::ALL.map(|cause| {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::{Page, text};
 use crate::{
     diagnosis::{ForecastFigure, Part, Report, Rule, Severity, VictimTime},
+    model::WaitCause,
     units,
 };
 
@@ -78,7 +79,7 @@ fn name(part: &Part) -> String {
     match part {
         Part::Running => "runs".to_owned(),
         Part::Behind(subject) => format!("behind {subject}"),
-        Part::BehindOthers => "behind other cgroups".to_owned(),
+        Part::BehindOthers => WaitCause::OtherCgroups.phrase().to_owned(),
         Part::BehindOwnThreads => "behind its own threads".to_owned(),
         Part::Throttled => "throttled".to_owned(),
         Part::Else => "other causes".to_owned(),

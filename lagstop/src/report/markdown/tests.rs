@@ -229,7 +229,7 @@ fn an_overloaded_host_is_a_ticket() {
     | wait while the CPU was idle | n/a | not measured by the lagstop that made the recording |
     | wait while throttled | n/a | not measured by the lagstop that made the recording |
     | wait before a migration | n/a | not measured by the lagstop that made the recording |
-    | unattributed wait | n/a | not measured by the lagstop that made the recording |
+    | wait unattributed | n/a | not measured by the lagstop that made the recording |
     | steal | 0 % | of all CPU time |
 
     <details><summary>Thresholds</summary>

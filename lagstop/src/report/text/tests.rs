@@ -198,7 +198,7 @@ fn an_overloaded_host_reads_like_this() {
         wait while the CPU was idle         n/a  for the same reason
         wait while throttled                n/a  for the same reason
         wait before a migration             n/a  for the same reason
-        unattributed wait                   n/a  for the same reason
+        wait unattributed                   n/a  for the same reason
         steal                               0 %  of all CPU time
         threshold   contended_wait 0.050 tasks: default; lagstop's own choice: one waiting task per
                     twenty CPUs
