@@ -4,10 +4,7 @@
 //! fluctuates today fluctuates on the planned nodes as well.
 
 use super::{NodeStep, draws::Draw};
-
-/// Autocorrelation below which nodes are considered to have forgotten earlier steps. Chosen: less cannot be
-/// told from chance.
-const FORGOTTEN: f64 = 0.1;
+use crate::stats::Autocorrelation;
 
 /// Nodes' means, and how far nodes go off them.
 pub(super) struct Fluctuation {
@@ -95,33 +92,15 @@ fn nodes(points: &[NodeStep], draw: &Draw, level: &[f64]) -> Vec<Node> {
     nodes
 }
 
-/// For how many steps nodes resemble themselves: 1 + 2 Σ of the autocorrelation of what they deviate by from their own mean,
-/// as long as there is any. So many steps say as much as one that stands alone.
+/// For how many steps nodes resemble themselves: so many say as much as one that stands alone.
 pub(super) fn memory(points: &[NodeStep], count: usize, steps: usize) -> f64 {
-    let draw = Draw::all(count, steps);
-    let level = level(points, &draw);
-    let nodes = nodes(points, &draw, &level);
-    let mut deviations = vec![None; count * steps];
+    let level = level(points, &Draw::all(count, steps));
+    let mut relative = vec![None; count * steps];
     for point in points {
-        let relative = point.density() / level[point.step];
-        deviations[point.node * steps + point.step] = Some(relative - nodes[point.node].mean());
+        relative[point.node * steps + point.step] = Some(point.density() / level[point.step]);
     }
-    let covariance = |lag: usize| {
-        let mut sum = 0.0;
-        let mut pairs = 0.0;
-        for of_node in deviations.chunks_exact(steps.max(1)) {
-            for (before, after) in of_node.iter().zip(&of_node[lag..]) {
-                if let Some((before, after)) = before.zip(*after) {
-                    sum += before * after;
-                    pairs += 1.0;
-                }
-            }
-        }
-        if pairs > 0.0 { sum / pairs } else { 0.0 }
-    };
-    let variance = covariance(0);
-    let resembles = (1..=steps / 2).map(|lag| covariance(lag) / variance).take_while(|&part| part >= FORGOTTEN);
-    1.0 + 2.0 * resembles.sum::<f64>()
+    let of_nodes: Vec<&[Option<f64>]> = relative.chunks_exact(steps.max(1)).collect();
+    Autocorrelation::of_several(&of_nodes).time
 }
 
 #[cfg(test)]
@@ -181,9 +160,9 @@ mod tests {
     #[test]
     fn what_nodes_remember_is_measured() {
         let of = |resembles| memory(&fleet(&[8.0; 40], 168, 0.2, resembles, 3), 40, 168);
-        assert!((of(0.0) - 1.0).abs() < 1e-9, "the wave is the fleet's, and no node's: {}", of(0.0));
-        // (1 + 0.8) / (1 − 0.8) is 9; what is less than a tenth is cut off.
-        assert!((6.5..9.5).contains(&of(0.8)), "{}", of(0.8));
+        assert!((1.0..1.1).contains(&of(0.0)), "the wave is the fleet's, and no node's: {}", of(0.0));
+        // (1 + 0.8) / (1 − 0.8) is 9.
+        assert!((7.0..10.0).contains(&of(0.8)), "{}", of(0.8));
         assert!((memory(&[], 0, 0) - 1.0).abs() < 1e-9);
     }
 }

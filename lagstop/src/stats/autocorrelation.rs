@@ -18,25 +18,42 @@ impl Autocorrelation {
     const ROUNDS: usize = 30;
 
     /// Of `values`, in their order.
+    pub(crate) fn of(values: &[f64]) -> Self {
+        let centred = centred(values.iter().copied().map(Some));
+        Self::found(&covariances(&[centred], |lag| values.len() - lag), values.len())
+    }
+
+    /// Of several series of the same length that go on alike, each around a mean of its own; `None` is a value that is missing.
+    pub(crate) fn of_several(series: &[&[Option<f64>]]) -> Self {
+        let length = series.first().map_or(0, |one| one.len());
+        let pairs = |lag| {
+            let of_one =
+                |one: &&[Option<f64>]| one.iter().zip(&one[lag..]).filter(|(a, b)| a.is_some() && b.is_some()).count();
+            series.iter().map(of_one).sum()
+        };
+        let centred: Vec<Vec<f64>> = series.iter().map(|one| centred(one.iter().copied())).collect();
+        Self::found(&covariances(&centred, pairs), length)
+    }
+
+    /// From autocovariances, of a series of so many values.
     ///
     /// The sum goes over pairs of lags as long as they are positive and falling (Geyer: Practical Markov chain Monte Carlo,
     /// Statistical Science 7, 1992: initial monotone sequence): it takes no model, and ends by itself where only noise is left.
     /// The mean is the series' own, which makes each autocovariance too small by the mean's variance (Anderson: The statistical
     /// analysis of time series, 1971, 8.2). In a short series that is most of it. So it is added back, with the variance
     /// that follows, until the two agree. Where they never do, all of the series says as much as one value.
-    pub(crate) fn of(values: &[f64]) -> Self {
-        let covariances = covariances(values);
+    fn found(covariances: &[f64], values: usize) -> Self {
         let own = covariances.first().copied().unwrap_or_default();
-        let mut found = Self { variance: own, time: 1.0, values: values.len() };
+        let mut found = Self { variance: own, time: 1.0, values };
         if own <= 0.0 {
             return found;
         }
         let mut of_mean = 0.0;
         for _ in 0..Self::ROUNDS {
             found.variance = own + of_mean;
-            found.time = (integrated(&covariances, of_mean) / found.variance).max(1.0);
-            if found.time >= values.len() as f64 {
-                found.time = values.len() as f64;
+            found.time = (integrated(covariances, of_mean) / found.variance).max(1.0);
+            if found.time >= values as f64 {
+                found.time = values as f64;
                 break;
             }
             let before = std::mem::replace(&mut of_mean, found.of_mean());
@@ -64,15 +81,22 @@ pub(crate) fn freedom(effective: f64) -> f64 {
     ((effective - 1.0) / 2.0).max(1.0)
 }
 
-/// Autocovariances up to half of the series' length, that of lag 0 first. Beyond, too few pairs are left.
-fn covariances(values: &[f64]) -> Vec<f64> {
-    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let centred: Vec<f64> = values.iter().map(|&value| difference(value, mean)).collect();
+/// What values are off their mean; nothing where one is missing.
+fn centred(values: impl Iterator<Item = Option<f64>> + Clone) -> Vec<f64> {
+    let known = values.clone().flatten();
+    let mean = known.clone().sum::<f64>() / known.count().max(1) as f64;
+    values.map(|value| value.map_or(0.0, |value| difference(value, mean))).collect()
+}
+
+/// Autocovariances up to half of the series' length, that of lag 0 first. Beyond, too few pairs are left. `pairs` says how many
+/// have that lag.
+fn covariances(series: &[Vec<f64>], pairs: impl Fn(usize) -> usize) -> Vec<f64> {
+    let length = series.first().map_or(0, Vec::len);
     let covariance = |lag: usize| {
-        let pairs = centred.iter().zip(&centred[lag..]);
-        pairs.map(|(one, other)| one * other).sum::<f64>() / (values.len() - lag) as f64
+        let of_one = |one: &Vec<f64>| one.iter().zip(&one[lag..]).map(|(one, other)| one * other).sum::<f64>();
+        series.iter().map(of_one).sum::<f64>() / pairs(lag).max(1) as f64
     };
-    (0..values.len().div_ceil(2)).map(covariance).collect()
+    (0..length.div_ceil(2)).map(covariance).collect()
 }
 
 /// γ₀ + 2 Σ γₖ, where each γ is larger by `missing` than what was found.
@@ -119,6 +143,18 @@ mod tests {
             let (time, _) = means(300, count, memory);
             assert!(time > 0.9 * expected, "{count}, {memory}: {time}, not {expected}");
         }
+    }
+
+    #[test]
+    fn several_series_with_gaps_and_means_of_their_own_tell_the_time_of_all() {
+        let mut series: Vec<Vec<Option<f64>>> = (0..40)
+            .map(|seed| fixture::series(300, 0.8, seed).into_iter().map(|value| Some(value + seed as f64)).collect())
+            .collect();
+        let whole = Autocorrelation::of_several(&series.iter().map(Vec::as_slice).collect::<Vec<_>>()).time;
+        series.iter_mut().for_each(|one| one.iter_mut().step_by(7).for_each(|value| *value = None));
+        let with_gaps = Autocorrelation::of_several(&series.iter().map(Vec::as_slice).collect::<Vec<_>>()).time;
+        assert!((7.0..11.0).contains(&whole) && (7.0..11.0).contains(&with_gaps), "{whole}, {with_gaps}, not 9");
+        assert_eq!(Autocorrelation::of_several(&[]).time, 1.0);
     }
 
     #[test]
