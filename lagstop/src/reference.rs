@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::{
     diagnosis::{Rule, ThresholdDefinition, Thresholds},
-    diff,
+    diff::{self, ChangeVerdict},
     kernel::Way,
     metrics::{self, About},
     model::{
@@ -12,7 +12,7 @@ use crate::{
         OwnCost, Pressure, Reading, Totals, WaitCause,
     },
     run::{Disturbance, Limits},
-    top,
+    top, trial,
     units::{Unit, Value},
 };
 
@@ -27,6 +27,7 @@ pub fn tables() -> Vec<DocTable> {
     let table = |name: &str, markdown: String| DocTable { name: name.to_owned(), markdown };
     let mut all = vec![
         table("keys", top::key_table()),
+        table("marks", marks()),
         table("columns", columns()),
         table("totals", counters(&Totals::COUNTERS)),
         table("file counters", counters(&FileCounters::COUNTERS)),
@@ -47,9 +48,11 @@ pub fn tables() -> Vec<DocTable> {
         table("metrics of lagstop", metrics(About::Itself)),
         table("thresholds", thresholds()),
         table("figures of diff", compared()),
+        table("verdicts of diff", verdicts()),
         table("causes of waits", causes()),
         table("causes in top", causes_in_top()),
         table("limits of run", limits()),
+        table("policies", rows("policy | changes | where", trial::policy_table().into_iter())),
         table("methods", methods()),
     ];
     #[cfg(feature = "mcp")]
@@ -71,6 +74,11 @@ fn rows(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
 fn columns() -> String {
     let row = |(name, meaning): (&str, &str)| vec![format!("`{name}`"), meaning.to_owned()];
     rows("name | meaning", top::TopSettings::column_names().map(row))
+}
+
+fn marks() -> String {
+    let row = |(mark, meaning): (&str, &str)| vec![format!("`{mark}`"), meaning.to_owned()];
+    rows("mark | means", top::Mark::explained().map(row))
 }
 
 fn counters(counters: &[Counter]) -> String {
@@ -163,6 +171,15 @@ fn compared() -> String {
         [&format!("`{name}`"), label, of, formula, unit(derived.unit)].map(str::to_owned).into()
     };
     rows("metric | meaning | for | formula | unit", diff::reference().into_iter().map(row))
+}
+
+fn verdicts() -> String {
+    let row = |verdict: ChangeVerdict| {
+        let json = serde_json::to_value(verdict).ok();
+        let json = json.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
+        [verdict.words(), &format!("`{json}`"), verdict.meaning()].map(str::to_owned).into()
+    };
+    rows("verdict | JSON | means", ChangeVerdict::ALL.into_iter().map(row))
 }
 
 fn figures(rule: Rule) -> String {

@@ -39,6 +39,7 @@ pub use batch::{Batch, BatchFormat, print};
 pub use error::TopError;
 pub use filter::NoRegex;
 pub use keymap::{Key, markdown as key_table};
+pub(crate) use mark::Mark;
 pub use settings::{TopSettingError, TopSettings};
 
 use crate::{

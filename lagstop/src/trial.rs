@@ -37,6 +37,7 @@ pub use journal::{Distrust, Journal, JournalError};
 pub use journal_checks::Disbelief;
 pub use outcome::{TimeOfBlock, TrialOutcome, TriedFigure};
 pub use place::TrialPlace;
+pub(crate) use policy::reference as policy_table;
 pub use policy::{Dynamic, Kernel, Policy, PolicyError};
 pub use prediction::{Predicted, Prediction, Unpredicted};
 pub use run::{Event, PreparedTrial, TrialError, TrialSettings, Untried, prepare, run};

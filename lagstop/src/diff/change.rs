@@ -50,43 +50,49 @@ pub struct Change {
     pub(super) less_is_better: bool,
 }
 
-/// Verdict on a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ChangeVerdict {
-    /// Significantly more of a cost.
-    Worse,
-    /// Significantly less of a cost.
-    Better,
-    /// Significantly more of a metric that is neither good nor bad.
-    More,
-    /// Significantly less of such a metric.
-    Less,
-    /// The change may be by chance.
-    NoSignificantChange,
-    /// The recordings are too short to tell.
-    NotEnoughIntervals,
-    /// One of the two was not measured, or was measured by another method.
-    NotComparable,
+/// Declares verdicts: as people read them, and what they mean.
+macro_rules! verdicts {
+    ($($verdict:ident: $words:literal $meaning:literal;)+) => {
+        /// Verdict on a change.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum ChangeVerdict {
+            $(#[doc = $meaning] $verdict,)+
+        }
+
+        impl ChangeVerdict {
+            pub(crate) const ALL: [Self; [$($words),+].len()] = [$(Self::$verdict),+];
+
+            /// For people.
+            pub const fn words(self) -> &'static str {
+                match self {
+                    $(Self::$verdict => $words,)+
+                }
+            }
+
+            pub(crate) const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$verdict => $meaning,)+
+                }
+            }
+        }
+    };
+}
+
+verdicts! {
+    Worse: "worse" "significantly more of a metric where less is better";
+    Better: "better" "significantly less of a metric where less is better";
+    More: "more" "significantly more of a neutral metric: switches, CPU time, utilisation";
+    Less: "less" "significantly less of a neutral metric";
+    NoSignificantChange: "no significant change" "chance may explain the change, or there is no change";
+    NotEnoughIntervals: "not enough intervals" "either recording is worth too few independent pieces";
+    NotComparable: "n/a" "one of the two was not measured, or with another method; `missing` gives the reason";
 }
 
 impl ChangeVerdict {
     /// More than chance.
     pub const fn is_significant(self) -> bool {
         matches!(self, Self::Worse | Self::Better | Self::More | Self::Less)
-    }
-
-    /// For people.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Worse => "worse",
-            Self::Better => "better",
-            Self::More => "more",
-            Self::Less => "less",
-            Self::NoSignificantChange => "no significant change",
-            Self::NotEnoughIntervals => "not enough intervals",
-            Self::NotComparable => "n/a",
-        }
     }
 }
 

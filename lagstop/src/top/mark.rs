@@ -8,7 +8,7 @@ use crate::{
 
 /// What a cgroup is among the others, the most telling first.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Mark<'a> {
+pub(crate) enum Mark<'a> {
     /// The verdict names it: others wait behind it.
     Bully,
     /// It waits for its own quota.
@@ -19,14 +19,22 @@ pub(super) enum Mark<'a> {
     Heavy(&'a Role),
 }
 
+/// Marks of alerts, behind that of the cgroup.
+const ALERT_MARKS: [(&str, &str); 2] = [("!", "crosses a threshold"), ("!!", "crosses a critical threshold")];
+
 impl<'a> Mark<'a> {
     /// Each letter, and what it means.
-    pub(super) const ALL: [(&'static str, &'static str); 4] = [
+    const ALL: [(&'static str, &'static str); 4] = [
         ("B", "bully: the verdict says that others wait behind it"),
         ("T", "throttled: waits because of its own quota"),
         ("L", "light, with long waits: may benefit from priority; see the line below the table"),
         ("H", "heavy, while light cgroups wait: would yield to them"),
     ];
+
+    /// Each mark before a name, and what it means, those of alerts too.
+    pub(crate) fn explained() -> impl Iterator<Item = (&'static str, &'static str)> {
+        Self::ALL.into_iter().chain(ALERT_MARKS)
+    }
 
     /// The mark of a cgroup, if it has one.
     pub(super) fn of(id: CgroupId, frame: &'a Frame) -> Option<Self> {
@@ -45,20 +53,22 @@ impl<'a> Mark<'a> {
     }
 
     pub(super) const fn letter(self) -> &'static str {
-        let place = match self {
+        Self::ALL[self.place()].0
+    }
+
+    const fn place(self) -> usize {
+        match self {
             Self::Bully => 0,
             Self::Throttled => 1,
             Self::Light(_) => 2,
             Self::Heavy(_) => 3,
-        };
-        Self::ALL[place].0
+        }
     }
 
     /// Why the cgroup has this mark, in one line.
     pub(super) fn why(self) -> String {
         match self {
-            Self::Bully => "bully: others wait behind it, as the verdict says".to_owned(),
-            Self::Throttled => "throttled: it waits because of its own quota".to_owned(),
+            Self::Bully | Self::Throttled => Self::ALL[self.place()].1.to_owned(),
             Self::Light(role) | Self::Heavy(role) => role.to_string(),
         }
     }

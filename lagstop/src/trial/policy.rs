@@ -3,6 +3,7 @@
 mod dynamic;
 mod error;
 mod static_priority;
+mod table;
 
 use std::fmt;
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use dynamic::Dynamic;
 pub use error::PolicyError;
+pub(crate) use table::reference;
 
 use super::{
     Attr, PolicyChange, SchedulerProgram, Sides, SwitchTo, TriedGroup,

@@ -32,9 +32,6 @@ const TERM: usize = 13;
 const OWN_COST: (&str, &str) =
     ("lagstop", "cost of lagstop itself, including its programs in the kernel, in % of one CPU");
 
-/// Marks of alerts, behind that of the cgroup.
-const ALERT_MARKS: [(&str, &str); 2] = [("!", "crosses a threshold"), ("!!", "crosses a critical threshold")];
-
 /// Its lines, wrapped to the width that they will have.
 pub(super) struct Content {
     title: &'static str,
@@ -104,7 +101,7 @@ fn help(cells: usize, theme: &Theme) -> Vec<Line<'static>> {
         lines.push(Line::default());
     }
     lines.push(heading("Marks", theme));
-    for (mark, meaning) in Mark::ALL.into_iter().chain(ALERT_MARKS) {
+    for (mark, meaning) in Mark::explained() {
         lines.extend(explained(mark, meaning, cells, theme));
     }
     lines.extend([Line::default(), heading("Columns", theme)]);

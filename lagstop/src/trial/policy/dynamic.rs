@@ -14,8 +14,8 @@ use crate::{
 
 /// Who is light becomes heavy above so many times the fair share, and light again below so many times. Chosen: else those at the
 /// border would go to and fro.
-const HEAVY_ABOVE: f64 = 1.2;
-const LIGHT_BELOW: f64 = 0.8;
+pub(super) const HEAVY_ABOVE: f64 = 1.2;
+pub(super) const LIGHT_BELOW: f64 = 0.8;
 
 /// Who is heavy now.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use crate::{host::populated, model::kernel_version, trial::cgroup_file::BUDGET};
 
 /// Share of the real-time budget of the root that is given away. Chosen: the kernel keeps a twentieth of each CPU for the others,
 /// and what is real-time already keeps something, too.
-const PART: f64 = 0.9;
+pub(super) const PART: f64 = 0.9;
 /// What took its place, for each CPU: the fair server (kernel/sched/deadline.c), a deadline reservation for tasks that are not
 /// real-time, 50 ms in each second by default.
 const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
