@@ -13,7 +13,7 @@ pub(crate) use moment::KernelTime;
 pub use quantities::{Cores, KERNEL_LOAD, Nanos, Tasks};
 pub(crate) use quantities::{ratio, six_figures};
 pub use unit::{Unit, Value};
-pub(crate) use words::{MOSTLY, if_measured};
+pub(crate) use words::{MOSTLY, bytes, countdown, if_measured, on_axis, span};
 pub use words::{
     count, cpus, ending, number, percent, plural, points, quoted, sentence, signed_percent, times, whole_percent,
 };

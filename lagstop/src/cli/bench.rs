@@ -19,6 +19,7 @@ use crate::{
     display::plain,
     host::{Hierarchy, Version},
     model::GroupBy,
+    units::countdown,
 };
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
@@ -79,8 +80,7 @@ fn tell() -> impl FnMut(BenchProgress) + Send {
         let BenchProgress { run, runs, functions, left } = progress;
         let left = left.as_secs();
         if last.replace((run, left)) != Some((run, left)) {
-            let (minutes, seconds) = (left / 60, left % 60);
-            line.say(format!("run {} of {runs}: {functions} functions; {minutes}:{seconds:02} left", run + 1));
+            line.say(format!("run {} of {runs}: {functions} functions; {}", run + 1, countdown(left)));
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::{
         Tried,
         watchdog::{self, WatchedTrial},
     },
-    units::ending,
+    units::{countdown, ending},
 };
 
 const EXAMPLES: &str = "\
@@ -331,7 +331,7 @@ fn tell() -> impl FnMut(Event) {
         };
         let left = left.as_secs();
         if last.replace((what, left)) != Some((what, left)) {
-            line.say(format!("measuring {what}; {}:{:02} left", left / 60, left % 60));
+            line.say(format!("measuring {what}; {}", countdown(left)));
         }
     }
 }

@@ -1,16 +1,14 @@
 //! What is in a recording, for people and for programs.
 
-use std::time::Duration;
-
 use super::{
     json::escape,
     page::{Colour, Page, PageOptions},
 };
 use crate::{
     display::{display_name, fit},
-    model::{Cores, GroupBy, Nanos, Session},
+    model::{Cores, GroupBy, Session},
     recording::{CgroupSum, Contents, Form},
-    units::{if_measured, percent},
+    units::{bytes, if_measured, percent, span},
 };
 
 /// Columns of a cgroup's name. Longer names are shortened in the middle.
@@ -91,7 +89,7 @@ fn extent(page: &mut Page, contents: &Contents) {
     };
     let each =
         contents.bytes_per_cgroup.map_or_else(String::new, |each| format!(", {each:.1} B per cgroup and interval"));
-    page.labelled("size", &format!("{}, {form}{each}", size(contents.bytes)));
+    page.labelled("size", &format!("{}, {form}{each}", bytes(contents.bytes)));
     let counted = if cgroups.counted_intervals == *intervals {
         String::new()
     } else {
@@ -167,22 +165,6 @@ fn measures(page: &mut Page, session: &Session) {
 
 fn or_unknown(text: &str) -> &str {
     if text.is_empty() { "(unknown)" } else { text }
-}
-
-/// A time as long as a recording.
-fn span(time: Nanos) -> String {
-    const SHORT: Nanos = Nanos(60 * Nanos::SECOND.0);
-    if time < SHORT {
-        let text = time.to_string();
-        return text.replace(".00", "").replace(".0 ", " ");
-    }
-    humantime::format_duration(Duration::from_secs(time.0 / Nanos::SECOND.0)).to_string()
-}
-
-fn size(bytes: u64) -> String {
-    const UNITS: [(&str, f64); 3] = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
-    let unit = UNITS.into_iter().find(|&(_, unit)| bytes as f64 >= unit);
-    unit.map_or_else(|| format!("{bytes} B"), |(name, unit)| format!("{:.1} {name}", bytes as f64 / unit))
 }
 
 #[cfg(test)]

@@ -1,5 +1,9 @@
 //! Numbers as people write them.
 
+use std::time::Duration;
+
+use super::Nanos;
+
 /// Stands for what was not measured, and for what is not a number: it was divided by 0.
 const NONE: &str = "n/a";
 /// Share of a whole from which on "most of it" is said: half.
@@ -71,6 +75,40 @@ pub fn number(value: f64) -> String {
         _ => 0,
     };
     format!("{value:.decimals$}{letter}")
+}
+
+/// At an axis, where room is short and neighbours tell the size.
+pub(crate) fn on_axis(value: f64) -> String {
+    match value.abs() {
+        large if large >= 1e6 => format!("{:.1}M", value / 1e6),
+        large if large >= 1e3 => format!("{:.1}k", value / 1e3),
+        large if large >= 10.0 || large == 0.0 => format!("{value:.0}"),
+        large if large >= 1.0 => format!("{value:.1}"),
+        large if large >= 0.1 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// The size of a file.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [(&str, f64); 3] = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    let unit = UNITS.into_iter().find(|&(_, unit)| bytes as f64 >= unit);
+    unit.map_or_else(|| format!("{bytes} B"), |(name, unit)| format!("{:.1} {name}", bytes as f64 / unit))
+}
+
+/// A time as long as a recording.
+pub(crate) fn span(time: Nanos) -> String {
+    const SHORT: Nanos = Nanos(60 * Nanos::SECOND.0);
+    if time < SHORT {
+        let text = time.to_string();
+        return text.replace(".00", "").replace(".0 ", " ");
+    }
+    humantime::format_duration(Duration::from_secs(time.0 / Nanos::SECOND.0)).to_string()
+}
+
+/// What is left of a time, in minutes and seconds.
+pub(crate) fn countdown(seconds: u64) -> String {
+    format!("{}:{:02} left", seconds / 60, seconds % 60)
 }
 
 /// A count, exact while it is short.

@@ -10,6 +10,7 @@ use plotters::{
 use crate::{
     diagnosis::{CandidateClass, HistoryPiece, Pictures},
     model::Derived,
+    units::on_axis,
 };
 
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -128,8 +129,8 @@ where
         .label_style(font())
         .x_desc(x)
         .y_desc(y)
-        .x_label_formatter(&|value| short(*value))
-        .y_label_formatter(&|value| short(*value))
+        .x_label_formatter(&|value| on_axis(*value))
+        .y_label_formatter(&|value| on_axis(*value))
         .draw()?;
     Ok(())
 }
@@ -151,7 +152,7 @@ fn over_time(area: &Area<'_>, moments: &[HistoryPiece], unit: &str, lines: &[(RG
         .y_desc(unit)
         .y_labels(5)
         .x_label_formatter(&|seconds| format!("{seconds:.0} s"))
-        .y_label_formatter(&|value| short(*value))
+        .y_label_formatter(&|value| on_axis(*value))
         .draw()?;
     for (colour, values) in lines {
         // Missing values leave a gap in the line.
@@ -174,17 +175,6 @@ fn span(moments: &[HistoryPiece]) -> Range<f64> {
 
 pub(super) fn room_above(highest: f64) -> f64 {
     if highest > 0.0 && highest.is_finite() { highest * 1.1 } else { 1.0 }
-}
-
-pub(super) fn short(value: f64) -> String {
-    match value.abs() {
-        large if large >= 1e6 => format!("{:.1}M", value / 1e6),
-        large if large >= 1e3 => format!("{:.1}k", value / 1e3),
-        large if large >= 10.0 || large == 0.0 => format!("{value:.0}"),
-        large if large >= 1.0 => format!("{value:.1}"),
-        large if large >= 0.1 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
 }
 
 fn overhead(area: &Area<'_>, moments: &[HistoryPiece]) -> Drawn {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    model::{HookState, Interval, fixture},
+    model::{HookState, Interval, Nanos, fixture},
     recording::{Footer, Gap, Line, Reader, SCHEMA, Writer},
 };
 
