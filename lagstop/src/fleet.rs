@@ -30,6 +30,7 @@ pub use client::{Client, ClientError, Refused};
 pub use curve::Bin;
 pub use gather::{GatherError, Gathered, MissingMetric, gather};
 pub use knee::Knee;
+pub(crate) use packing::UTILISATION_LIMIT;
 pub use packing::{AssumedEffect, Bound, PackedFleet, Packing, Today};
 pub use points::NodeStep;
 pub use queries::{NodeMetric, Source};

@@ -46,8 +46,7 @@ pub(super) struct Args {
     #[command(flatten)]
     output: ResultArgs,
 
-    /// List at most this many cgroups, largest change first [default: 10; all in JSON]
-    #[arg(long, alias = "cgroups", value_name = "NUMBER")]
+    #[arg(long, alias = "cgroups", value_name = "NUMBER", help = format!("List at most this many cgroups, largest change first [default: {SHOWN}; all in JSON]"))]
     rows: Option<usize>,
 
     /// List all cgroups

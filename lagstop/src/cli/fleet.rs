@@ -7,17 +7,21 @@ use std::{
 };
 
 use clap::{Args as ClapArgs, ValueEnum};
+use humantime::format_duration;
 
 use super::{
     Failure,
     connection::ConnectionArgs,
     output::ResultArgs,
     progress::Progress,
-    values::{positive, share},
+    values::{positive, share, written},
 };
 use crate::{
     client::{Connection, Secret},
-    fleet::{Analysis, AssumedEffect, Client, FleetSettings, Matcher, Selector, Window, WindowError, gather},
+    fleet::{
+        Analysis, AssumedEffect, Client, FleetSettings, Matcher, Selector, UTILISATION_LIMIT, Window, WindowError,
+        gather,
+    },
     report::{
         fleet::{FleetReport, json, text},
         html,
@@ -56,8 +60,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<u64>,
 
-    /// Length of a step; each node gives one point of the curves per step [default: 1h, or 1/24 of a shorter --window]
-    #[arg(long, value_name = "TIME", value_parser = positive)]
+    #[arg(long, value_name = "TIME", value_parser = positive, help = format!(
+        "Length of a step; each node gives one point of the curves per step [default: {}, or 1/{} of a shorter --window]",
+        format_duration(Duration::from_secs(Window::LONGEST_STEP)), Window::SHORT_STEPS,
+    ))]
     step: Option<Duration>,
 
     /// Use only series with this label, e.g. cluster=prod or instance=~web-.+ (repeatable)
@@ -83,8 +89,9 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = positive)]
     p99: Option<Duration>,
 
-    /// Upper limit of CPU utilisation [default: 80%, or its value in the busiest steps]
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = share, help = format!(
+        "Upper limit of CPU utilisation [default: {}, or its value in the busiest steps]", written(UTILISATION_LIMIT),
+    ))]
     max_utilisation: Option<f64>,
 
     /// Assume that LAGS saves this share of the overhead (not measured); half of it is shown, too

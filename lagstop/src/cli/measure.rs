@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::Args;
+use humantime::format_duration;
 
 use super::{
     config::MeasureConfig,
@@ -21,23 +22,27 @@ use crate::{
     },
 };
 
+/// Default length of an interval.
+const INTERVAL: Duration = Duration::from_secs(1);
+const LOAD_CREDIT_TIME: Duration = Duration::from_nanos(LoadCredits::TIME_CONSTANT.0);
+
 /// How to measure.
 #[derive(Args, Clone, Debug)]
 pub(super) struct MeasureArgs {
-    /// Length of an interval [default: 1s]
-    #[arg(long, value_name = "TIME", value_parser = interval)]
+    #[arg(long, value_name = "TIME", value_parser = interval, help = format!("Length of an interval [default: {}]", format_duration(INTERVAL)))]
     interval: Option<Duration>,
 
     /// Group tasks by the cgroup that the scheduler uses, or by their cgroup v2 leaf [default: scheduler]
     #[arg(long, value_name = "WHAT")]
     group_by: Option<Grouping>,
 
-    /// Track at most this many cgroups separately at a time; the rest share the row `(other)` [default: 2500]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100_000), help = format!(
+        "Track at most this many cgroups separately at a time; the rest share the row `(other)` [default: {}]",
+        LiveOptions::DEFAULT_MAX_CGROUPS,
+    ))]
     max_cgroups: Option<u32>,
 
-    /// Time constant of Load Credit [default: 2s]
-    #[arg(long, value_name = "TIME", value_parser = positive)]
+    #[arg(long, value_name = "TIME", value_parser = positive, help = format!("Time constant of Load Credit [default: {}]", format_duration(LOAD_CREDIT_TIME)))]
     load_credit_time: Option<Duration>,
 
     /// Leave CPUs alone and out of all figures: numbers such as `2-5,8`, or `isolated` for those of isolcpus= and nohz_full=
@@ -121,7 +126,7 @@ impl MeasureArgs {
                 .max_cgroups
                 .or(config.max_cgroups.map(|most| most.0))
                 .unwrap_or(LiveOptions::DEFAULT_MAX_CGROUPS),
-            load_credit_time: credit_time.unwrap_or(Duration::from_nanos(LoadCredits::TIME_CONSTANT.0)),
+            load_credit_time: credit_time.unwrap_or(LOAD_CREDIT_TIME),
             wishes: self.hooks.wishes(),
             btf: self.hooks.btf.clone(),
             clock_only: self.clock_only,
@@ -148,6 +153,3 @@ impl MeasureArgs {
         }
     }
 }
-
-/// Default length of an interval.
-const INTERVAL: Duration = Duration::from_secs(1);

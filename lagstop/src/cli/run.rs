@@ -17,7 +17,7 @@ use super::{
     config::{Config, ConfigError},
     measure::MeasureArgs,
     say,
-    values::share,
+    values::{share, written},
 };
 use crate::{
     display::plain,
@@ -39,27 +39,38 @@ Exit code: that of the command, or the signal that ended it. 122: the command su
 could not be checked. 125: lagstop failed. 126 and 127: the command could not be run, or was not found.
 docs/run.md defines each figure, and has recipes for hyperfine, criterion, pytest-benchmark and go test.";
 
+/// How many times --repeat the command runs at most, unless --at-most says it.
+const ATTEMPTS: u32 = 3;
+
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Fail if the command waited because of other cgroups for more than this share of the time it ran or waited [verdict without it: 1%]
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = share, help = format!(
+        "Fail if the command waited because of other cgroups for more than this share of the time it ran or waited \
+         [verdict without it: {}]",
+        written(Limits::default().max_wait),
+    ))]
     max_wait: Option<f64>,
 
-    /// Fail if quotas kept the command waiting for more than this share of its time [verdict without it: 1%]
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = share, help = format!(
+        "Fail if quotas kept the command waiting for more than this share of its time [verdict without it: {}]",
+        written(Limits::default().max_throttled),
+    ))]
     max_throttled: Option<f64>,
 
-    /// Fail if a hypervisor took more than this share of the time that this host's CPUs needed [verdict without it: 5%]
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = share, help = format!(
+        "Fail if a hypervisor took more than this share of the time that this host's CPUs needed [verdict without it: {}]",
+        written(Limits::default().max_steal),
+    ))]
     max_steal: Option<f64>,
 
     /// Run the command until this many runs were undisturbed
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     repeat: Option<u32>,
 
-    /// With --repeat: run the command at most this many times [default: 3 times --repeat]
-    #[arg(long, value_name = "NUMBER", requires = "repeat", value_parser = clap::value_parser!(u32).range(1..=3_000))]
+    #[arg(long, value_name = "NUMBER", requires = "repeat", value_parser = clap::value_parser!(u32).range(1..=3_000), help = format!(
+        "With --repeat: run the command at most this many times [default: {ATTEMPTS} times --repeat]",
+    ))]
     at_most: Option<u32>,
 
     /// Output format

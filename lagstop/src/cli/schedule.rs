@@ -10,6 +10,7 @@ use std::{
 
 use clap::Args as ClapArgs;
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use humantime::format_duration;
 use sd_notify::NotifyState;
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
@@ -92,9 +93,11 @@ struct TuningArgs {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
     learn: Duration,
 
-    /// The head start: for how long lighter cgroups can go first, times the number of active cgroups per CPU. Never more
-    /// than 4s or --memory
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = guard)]
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = guard, help = format!(
+        "The head start: for how long lighter cgroups can go first, times the number of active cgroups per CPU. Never more \
+         than {} or --memory",
+        format_duration(Tuning::default().longest_guard),
+    ))]
     guard: Duration,
 
     /// How long a task runs while others wait, where light cgroups take an eighth of all turns or more
@@ -121,7 +124,8 @@ struct TuningArgs {
 /// A longer guard could trigger the watchdog of the kernel.
 fn guard(text: &str) -> Result<Duration, String> {
     let time = positive(text)?;
-    if time > Tuning::default().longest_guard { Err("the guard must be at most 4s".to_owned()) } else { Ok(time) }
+    let longest = Tuning::default().longest_guard;
+    if time > longest { Err(format!("the guard must be at most {}", format_duration(longest))) } else { Ok(time) }
 }
 
 fn slice(text: &str) -> Result<Duration, String> {
@@ -182,7 +186,7 @@ async fn dry_run(args: &Args, mut prepared: PreparedSchedule) -> Result<ExitCode
     }
     let Some((learnt, took)) = learn_for(learn, &prepared, &mut listen()?).await? else { return Ok(ExitCode::SUCCESS) };
     let uses = prepared.group_uses(learnt, took)?;
-    Ok(print(&planned(&prepared, Some((&uses, &humantime::format_duration(learn).to_string())))))
+    Ok(print(&planned(&prepared, Some((&uses, &format_duration(learn).to_string())))))
 }
 
 impl Args {
@@ -221,7 +225,7 @@ async fn learn_for(
     prepared: &PreparedSchedule,
     endings: &mut Endings,
 ) -> Result<Option<(Learnt, Duration)>, SchedulerError> {
-    say(format_args!("Measuring the CPU use of each cgroup for {} ...\n", humantime::format_duration(time)));
+    say(format_args!("Measuring the CPU use of each cgroup for {} ...\n", format_duration(time)));
     let (learnt, began) = (prepared.learn()?, Instant::now());
     tokio::select! {
         () = sleep(time) => Ok(Some((learnt, began.elapsed()))),

@@ -9,6 +9,7 @@ use std::{
 
 use clap::Args as ClapArgs;
 use globset::{Glob, GlobSetBuilder};
+use humantime::format_duration;
 use tokio::sync::watch;
 
 use super::{
@@ -47,7 +48,10 @@ const INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, ClapArgs)]
 #[command(
     after_help = EXAMPLES,
-    mut_arg("interval", |interval| interval.help("Length of an interval; a scrape gets the last complete one [default: 5s]"))
+    mut_arg("interval", |interval| interval.help(format!(
+        "Length of an interval; a scrape gets the last complete one [default: {}]",
+        format_duration(INTERVAL),
+    )))
 )]
 pub(super) struct Args {
     /// Address and port to listen on; :9185 means all addresses of the host

@@ -13,6 +13,7 @@ use std::{
 
 use clap::{Args as ClapArgs, ValueEnum};
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use humantime::format_duration;
 
 use super::{
     Failure, block_on, listen,
@@ -50,6 +51,10 @@ Examples:
 If lagstop dies, its watchdog process undoes the changes. It also ends a trial that is stopped (Ctrl-Z). If the watchdog
 was killed too, run --restore. docs/trial.md explains how a trial is measured and lists the changes that stay.";
 
+/// Blocks of a trial, and the shortest one, unless --block says how long they are.
+const BLOCKS: u32 = 13;
+const SHORTEST_BLOCK: Duration = Duration::from_secs(2);
+
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -61,8 +66,9 @@ pub(super) struct Args {
     #[arg(long, alias = "for", value_name = "TIME", default_value = "60s", value_parser = long_enough)]
     duration: Duration,
 
-    /// Length of one block [default: 1/13 of --duration, at least 2s]
-    #[arg(long, value_name = "TIME", value_parser = long_enough)]
+    #[arg(long, value_name = "TIME", value_parser = long_enough, help = format!(
+        "Length of one block [default: 1/{BLOCKS} of --duration, at least {}]", format_duration(SHORTEST_BLOCK),
+    ))]
     block: Option<Duration>,
 
     /// How long to measure before the trial, to find light and heavy cgroups and to predict the effect
@@ -242,7 +248,7 @@ impl Args {
             light.add(glob.clone());
         }
         let light: GlobSet = light.build()?;
-        let block = self.block.unwrap_or_else(|| (self.duration / 13).max(Duration::from_secs(2)));
+        let block = self.block.unwrap_or_else(|| (self.duration / BLOCKS).max(SHORTEST_BLOCK));
         Ok(TrialSettings {
             policy,
             duration: self.duration,

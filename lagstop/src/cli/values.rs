@@ -61,6 +61,11 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "write a share from 0 to 1, such as 0.01 or 1%".to_owned())
 }
 
+/// As [`share`] reads it.
+pub(super) fn written(share: f64) -> String {
+    format!("{:.0}%", share * 100.0)
+}
+
 /// A share of a whole, as in 0.8 or 80%. `None` if it is not a number.
 pub(super) fn part(text: &str) -> Option<f64> {
     let text = text.trim();
@@ -90,5 +95,6 @@ mod tests {
     fn parts_are_numbers_or_percentages() {
         assert_eq!(["0.8", "80 %", " 0"].map(part), [Some(0.8), Some(0.8), Some(0.0)]);
         assert_eq!(["", "much", "%"].map(part), [None; 3]);
+        assert_eq!(share(&written(0.05)), Ok(0.05));
     }
 }

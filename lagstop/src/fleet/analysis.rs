@@ -22,7 +22,7 @@ const DRAWN: usize = 1_500;
 pub struct FleetSettings {
     /// Limit of the p99 run-queue wait, in seconds. `None`: the current p99 wait.
     pub wait_limit: Option<f64>,
-    /// Limit of CPU utilisation, as a share. `None`: 0.8, or the current utilisation if that is higher.
+    /// Limit of CPU utilisation, as a share. `None`: as `density_full`, or the current utilisation if that is higher.
     pub utilisation_limit: Option<f64>,
     /// Assumed effect of LAGS.
     pub prediction: AssumedEffect,

@@ -38,7 +38,7 @@ pub(super) enum NoPacking {
 const BUSIEST: f64 = 0.05;
 /// Default limit of CPU utilisation, as a share, unless the fleet exceeds it today. Chosen: as `density_full`, below which
 /// work runs out before the CPUs do.
-const FULL: f64 = Thresholds::DEFAULT.density_full;
+pub(crate) const UTILISATION_LIMIT: f64 = Thresholds::DEFAULT.density_full;
 /// Tolerance for float sums, which depend slightly on the order of their terms.
 const ROUNDING: f64 = 1e-9;
 /// Share of the planned cgroups that may be on a node denser than any that was measured. Chosen: one in a hundred, as beyond a
@@ -334,7 +334,7 @@ impl Fleet {
     }
 
     fn full(&self, limits: &PackingLimits) -> f64 {
-        limits.utilisation.unwrap_or_else(|| FULL.max(self.today.utilisation))
+        limits.utilisation.unwrap_or_else(|| UTILISATION_LIMIT.max(self.today.utilisation))
     }
 
     /// The same work on as few nodes as possible. `None` if no number of nodes in the measured range of densities

@@ -8,10 +8,6 @@ use thiserror::Error;
 
 /// The shortest step: the recorded series are rates over five minutes.
 const SHORTEST: u64 = 300;
-/// The longest step, unless there is more than can be kept.
-const LONGEST: u64 = 3_600;
-/// Steps that a short window has.
-const STEPS: u64 = 24;
 
 /// The analysed time range: `steps` steps. Each step ends at a time for which the server is queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -36,14 +32,21 @@ pub enum WindowError {
 }
 
 impl Window {
+    /// The longest step, in seconds, unless there is more than can be kept.
+    pub(crate) const LONGEST_STEP: u64 = 3_600;
+    /// Steps that a short window has.
+    pub(crate) const SHORT_STEPS: u64 = 24;
+
     /// The `length` before `end`, in steps of `step`; by default an hour, or a 24th of less than a day.
     ///
     /// # Errors
     /// When that leaves no step; says how to get one.
     pub fn new(end: u64, length: Duration, step: Option<Duration>) -> Result<Self, WindowError> {
         let length = length.as_secs();
-        let step =
-            step.map_or_else(|| (length / STEPS).clamp(SHORTEST, LONGEST) / 60 * 60, |step| step.as_secs().max(1));
+        let step = step.map_or_else(
+            || (length / Self::SHORT_STEPS).clamp(SHORTEST, Self::LONGEST_STEP) / 60 * 60,
+            |step| step.as_secs().max(1),
+        );
         if step < SHORTEST {
             return Err(WindowError::ShortStep(step));
         }

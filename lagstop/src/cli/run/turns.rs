@@ -52,7 +52,11 @@ impl Turns {
             started_at: now(),
             limits: args.limits(),
             wanted,
-            at_most: if args.repeat.is_some() { args.at_most.unwrap_or(wanted.saturating_mul(3)) } else { 1 },
+            at_most: if args.repeat.is_some() {
+                args.at_most.unwrap_or(wanted.saturating_mul(super::ATTEMPTS))
+            } else {
+                1
+            },
             runs: Vec::new(),
         };
         Ok(Self { command, measuring, signals, series, interrupted: None, tells: args.repeat.is_some() })
