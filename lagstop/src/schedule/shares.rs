@@ -73,11 +73,14 @@ pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShar
     let tasks: f64 = backlogged().map(|(node, _)| node.tasks).sum();
     let share: f64 = backlogged().map(|(_, share)| share).sum();
     // A round in which everybody has had a turn must end before those who wait are all before whoever comes: half the guard.
-    let round = tuning.longest_guard.div_f64(2.0 * (tasks / host_cpus).max(1.0));
+    let round = |tasks: f64| tuning.longest_guard.div_f64(2.0 * (tasks / host_cpus).max(1.0));
+    // A task keeps the slice with which it was queued, so one that wakes gets a turn that is right even if all wake with it.
+    let others = nodes.iter().filter(|node| node.parent.is_some() && !node.is_backlogged()).count();
+    let round_of_all = round(tasks + others as f64);
     let short = tuning.short_slice.min(tuning.slice);
     // Where none preempts, all wait for the end of turns.
     let part = if tuning.preempts { (turns_of_light(nodes) / Tuning::MANY_LIGHT).min(1.0) } else { 0.0 };
-    let usual = (short + (tuning.slice - short).mul_f64(part)).min(round).max(Tuning::SHORTEST_SLICE);
+    let usual = (short + (tuning.slice - short).mul_f64(part)).min(round(tasks)).max(Tuning::SHORTEST_SLICE);
     let by_task = if tasks > 0.0 && share > 0.0 { share / tasks } else { typical };
     let plan = |share: f64, node: &Node| {
         let (tasks, turn, is_ranked, is_backlogged) = (node.tasks, node.turn, node.is_ranked, node.is_backlogged());
@@ -86,8 +89,7 @@ pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShar
         let slice = match tuning.credit {
             Credit::Paper => usual,
             Credit::Used if is_backlogged => usual.mul_f64(turns),
-            // A task keeps the slice with which it was queued. Where many that slept wake at once, a round of them must not take long.
-            Credit::Used => usual.min(short).mul_f64(turns.min(1.0)),
+            Credit::Used => usual.min(round_of_all).mul_f64(turns.min(1.0)),
         };
         Plan {
             factor: if tuning.credit == Credit::Paper { ONE } else { fixed_point(1.0 / share) },

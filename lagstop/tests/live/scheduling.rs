@@ -400,12 +400,15 @@ fn awakening() {
     let mut loads: Vec<Load> = all.iter().map(|cgroup| cgroup.start("spin 3600000")).collect();
     loads.iter_mut().for_each(|load| assert_eq!(load.line(), "joined"));
     thread::sleep(seconds(3));
-    let mut watched: Vec<Watched> = all
-        .into_iter()
-        .chain([heavy])
-        .map(|cgroup| Watched { used: cgroup.cpu_ns(), cgroup, since: Instant::now(), longest: Duration::ZERO })
-        .collect();
-    loads.iter_mut().for_each(Load::go);
+    let watch =
+        |cgroup: TestCgroup| Watched { used: cgroup.cpu_ns(), cgroup, since: Instant::now(), longest: Duration::ZERO };
+    let mut watched = vec![watch(heavy)];
+    // Whoever wakes them has to wait, too.
+    watched.extend(loads.iter_mut().zip(all).map(|(load, cgroup)| {
+        load.go();
+        watch(cgroup)
+    }));
+    println!("all were woken within {:?}", watched[0].since.elapsed());
     let start = Instant::now();
     while start.elapsed() < seconds(if is_slow() { 20 } else { 12 }) {
         watched.iter_mut().for_each(Watched::look);
