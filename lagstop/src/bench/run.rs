@@ -431,7 +431,7 @@ fn make(policy: Policy, changes: Vec<PolicyChange>) -> Result<(), BenchError> {
 pub const FUNCTION: &str = "bench-function";
 /// Room for other cgroups, which are measured as well.
 const ROOM: u32 = 1_000;
-const STEP: Duration = Duration::from_millis(50);
+const STEP: Duration = Duration::from_millis(100);
 
 /// Length of intervals for runs of this length, so that several of them are completely inside.
 fn interval(duration: Duration) -> Duration {
