@@ -108,7 +108,7 @@ struct TuningArgs {
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = slice)]
     short_slice: Duration,
 
-    /// How much less credit the cgroup of a waking task must have to preempt (0 to 1: docs/schedule.md)
+    /// How much less credit the cgroup of a waking task must have to preempt (0 to 2; 2 never preempts)
     #[arg(long, value_name = "CREDIT", default_value = "0.25", value_parser = margin)]
     margin: f64,
 
@@ -136,8 +136,8 @@ fn slice(text: &str) -> Result<Duration, String> {
 
 fn margin(text: &str) -> Result<f64, String> {
     match text.trim().parse() {
-        Ok(margin) if (0.0..=100.0).contains(&margin) => Ok(margin),
-        _ => Err("write a number of shares between 0 and 100, such as 0.25".to_owned()),
+        Ok(margin) if (0.0..=2.0).contains(&margin) => Ok(margin),
+        _ => Err("write a number from 0 to 2, such as 0.25".to_owned()),
     }
 }
 

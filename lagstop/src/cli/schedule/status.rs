@@ -133,7 +133,7 @@ pub(super) fn line(counted: &SchedulerCounts, time: Duration) -> String {
     let seconds = time.as_secs_f64();
     let per_second = |n: u64| number(n as f64 / seconds.max(f64::MIN_POSITIVE));
     let mut text = format!(
-        "In {}: {} turns/s (each is a task's time on a CPU), {} preemptions/s, {} turns/s prolonged because no task waited.",
+        "In {}: {} turns/s (each is a task's time on a CPU), {} preemptions/s, {} turns/s prolonged because no task was due earlier.",
         humantime::format_duration(Duration::from_secs(seconds.round() as u64)),
         per_second(counted.dispatched + counted.to_idle),
         per_second(counted.preempted),
@@ -172,7 +172,7 @@ mod tests {
         let said = line(&counted, Duration::from_secs(10));
         assert_eq!(
             said,
-            "In 10s: 100 turns/s (each is a task's time on a CPU), 2.00 preemptions/s, 1.00 turns/s prolonged because no task waited."
+            "In 10s: 100 turns/s (each is a task's time on a CPU), 2.00 preemptions/s, 1.00 turns/s prolonged because no task was due earlier."
         );
         let counted = SchedulerCounts { overdue: 3, ..counted };
         assert!(line(&counted, Duration::from_secs(10)).ends_with(" A task ran later than --guard allows 3 times."));

@@ -33,7 +33,7 @@ pub enum ProgramError {
     #[error("it was interrupted")]
     Interrupted,
     #[error(
-        "the kernel has not taken its own scheduler back within {PATIENCE:?} after {0} ended. To force that, press SysRq-S"
+        "the kernel has not taken its own scheduler back within {PATIENCE:?} after {0} ended. To force that: echo S | sudo tee /proc/sysrq-trigger"
     )]
     NotBack(String),
 }
