@@ -386,7 +386,7 @@ impl Watched {
 }
 
 /// A hundred cgroups that have run before, and slept so long that each was promised as much as one that wakes alone: all that is
-/// known of them is wrong.
+/// known of them is wrong. Each says for itself how long it waited: whoever looks at them has to wait, too.
 fn awakening() {
     if !is_possible() {
         return;
@@ -396,33 +396,17 @@ fn awakening() {
     assert_eq!(load.line(), "joined");
     load.go();
     let lags = Lags::start(&["--learn", "1s"]);
-    let all: Vec<TestCgroup> = (0..100).map(|n| TestCgroup::new(&format!("sleeper{n}"))).collect();
-    let mut loads: Vec<Load> = all.iter().map(|cgroup| cgroup.start("spin 3600000")).collect();
-    loads.iter_mut().for_each(|load| assert_eq!(load.line(), "joined"));
-    thread::sleep(seconds(3));
-    let watch =
-        |cgroup: TestCgroup| Watched { used: cgroup.cpu_ns(), cgroup, since: Instant::now(), longest: Duration::ZERO };
-    let mut watched = vec![watch(heavy)];
-    // Whoever wakes them has to wait, too.
-    watched.extend(loads.iter_mut().zip(all).map(|(load, cgroup)| {
-        load.go();
-        watch(cgroup)
-    }));
-    println!("all were woken within {:?}", watched[0].since.elapsed());
-    let start = Instant::now();
-    while start.elapsed() < seconds(if is_slow() { 20 } else { 12 }) {
-        watched.iter_mut().for_each(Watched::look);
-        thread::sleep(Duration::from_millis(20));
-    }
+    let mix =
+        Mix { heavy: 100, threads: 1, light: 2, gap: 50_000, work: 1_000, time: seconds(12), before: Duration::ZERO };
+    let block = mix.run();
+    block.say("awakening");
     lags.is_in_force();
-    let longest = watched.iter().max_by_key(|one| one.longest).unwrap();
-    println!("{} got none for {:?}", longest.cgroup.path, longest.longest);
-    // Where the machine itself waits, it is only sure that everybody gets on.
-    let most = if is_slow() && !is_counted() { seconds(60) } else { Duration::from_millis(4_500) };
-    assert!(longest.longest < most, "{} got none for {:?}", longest.cgroup.path, longest.longest);
     let (status, said) = lags.end(Signal::INT);
     assert!(status.success(), "{said}");
-    drop((load, loads));
+    // Where the machine itself waits, it is only sure that everybody gets on.
+    let most = if is_slow() && !is_counted() { 12_000.0 } else { 4_500.0 };
+    assert!(block.gap < most, "one did not get on for {} ms", block.gap);
+    drop(load);
 }
 
 /// Pinned tasks, changes of affinity, real-time and deadline tasks, storms of threads and of processes that execute programs, and
