@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read},
     process::{Child, ChildStderr, Command, ExitStatus, Stdio},
+    thread,
 };
 
 use lagstop::{
@@ -11,7 +12,10 @@ use lagstop::{
 };
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{command::lagstop, fixture::facts};
+use crate::{
+    command::lagstop,
+    fixture::{Load, TestCgroup, facts},
+};
 
 /// Can this kernel be scheduled? Where it cannot, that is said, and the command must refuse for the same reason.
 pub(crate) fn is_possible() -> bool {
@@ -93,4 +97,26 @@ pub(crate) fn status() -> String {
 
 pub(crate) fn is_back() -> bool {
     loaded_scheduler().as_deref() == Some("")
+}
+
+/// Does this kernel keep time for others where real-time tasks take all CPUs? `None`, and said, where that cannot be tried.
+pub(crate) fn beside_real_time_tasks() -> Option<bool> {
+    if thread::available_parallelism().unwrap().get() < 2 {
+        println!("*** SKIPPED: with one CPU the host would hang ***");
+        return None;
+    }
+    Some(facts().sched_ext.as_ref().unwrap().has_server)
+}
+
+/// A real-time task that takes one CPU.
+pub(crate) fn spin_in_real_time(cgroup: &TestCgroup) -> Load {
+    let mut load = cgroup.start("spin-in-real-time 60000");
+    assert_eq!(load.line(), "joined");
+    load.go();
+    load
+}
+
+/// Is a scheduler refused because of this task, by what is said?
+pub(crate) fn names_real_time(load: &Load, said: &str) -> bool {
+    said.contains("real-time tasks use") && said.contains(&format!("Thread {} ", load.pid()))
 }

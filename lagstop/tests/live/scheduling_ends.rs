@@ -19,8 +19,8 @@ use crate::{
     Test,
     command::lagstop,
     disruption::{self, Offline, Sleep},
-    fixture::{Load, TestCgroup, eventually, facts, is_slow},
-    lags::{Lags, is_back, is_possible, status},
+    fixture::{Load, TestCgroup, eventually, is_slow},
+    lags::{Lags, beside_real_time_tasks, is_back, is_possible, names_real_time, spin_in_real_time, status},
     scheduling::seconds,
     terminal::Terminal,
 };
@@ -177,18 +177,9 @@ fn real_time() {
     if !is_possible() {
         return;
     }
-    if thread::available_parallelism().unwrap().get() < 2 {
-        println!("*** SKIPPED: with one CPU the host would hang ***");
-        return;
-    }
-    let keeps_time = facts().sched_ext.as_ref().unwrap().has_server;
+    let Some(keeps_time) = beside_real_time_tasks() else { return };
     let cgroup = TestCgroup::new("real-time");
-    let spin = || {
-        let mut load = cgroup.start("spin-in-real-time 60000");
-        assert_eq!(load.line(), "joined");
-        load.go();
-        load
-    };
+    let spin = || spin_in_real_time(&cgroup);
     // One CPU is left: everybody gets on.
     let load = spin();
     let mut command = Command::new(lagstop());
@@ -196,8 +187,7 @@ fn real_time() {
     let said = String::from_utf8(started.stderr).unwrap();
     println!("{said}");
     assert_eq!(started.status.success(), keeps_time, "{said}");
-    let names_it = said.contains("real-time tasks use") && said.contains(&format!("Thread {} ", load.pid()));
-    assert_eq!(names_it, !keeps_time, "{said}");
+    assert_eq!(names_real_time(&load, &said), !keeps_time, "{said}");
     assert!(is_back());
     drop(load);
     // One that begins while it schedules ends it; else LAGS goes on.

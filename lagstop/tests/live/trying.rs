@@ -25,8 +25,8 @@ use tempfile::TempDir;
 use crate::{
     Test,
     command::lagstop,
-    fixture::{Load, TestCgroup, eventually, facts},
-    lags::{is_back, is_possible, status},
+    fixture::{Load, TestCgroup, eventually},
+    lags::{beside_real_time_tasks, is_back, is_possible, names_real_time, spin_in_real_time, status},
     terminal::Terminal,
 };
 
@@ -714,29 +714,17 @@ fn beside_real_time() {
     if !is_possible() {
         return;
     }
-    if thread::available_parallelism().unwrap().get() < 2 {
-        println!("*** SKIPPED: with one CPU the host would hang ***");
-        return;
-    }
-    let keeps_time = facts().sched_ext.as_ref().unwrap().has_server;
+    let Some(keeps_time) = beside_real_time_tasks() else { return };
     let host = Host::usual();
     let cgroup = TestCgroup::new("real-time");
-    let spin = || {
-        let mut load = cgroup.start("spin-in-real-time 60000");
-        assert_eq!(load.line(), "joined");
-        load.go();
-        load
-    };
-    let names = |load: &Load, said: &str| {
-        said.contains("real-time tasks use") && said.contains(&format!("Thread {} ", load.pid()))
-    };
+    let spin = || spin_in_real_time(&cgroup);
     let program = format!("scx:{}", lagstop().display());
     let load = spin();
     for policy in ["lags", &program] {
         let output = host.trial(policy).output().unwrap();
         println!("{}", said(&output));
         assert_eq!(output.status.code(), Some(if keeps_time { 0 } else { 1 }));
-        assert_eq!(names(&load, &said(&output)), !keeps_time);
+        assert_eq!(names_real_time(&load, &said(&output)), !keeps_time);
     }
     drop(load);
     if keeps_time {
@@ -751,6 +739,6 @@ fn beside_real_time() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(names(&load, outcome["ended"].as_str().unwrap()), "{outcome}");
+    assert!(names_real_time(&load, outcome["ended"].as_str().unwrap()), "{outcome}");
     assert!(is_back() && !host.journal().exists(), "{}", said(&output));
 }
