@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::{
     Test,
     command::lagstop,
-    fixture::{TestCgroup, eventually},
+    fixture::{Load, TestCgroup, eventually},
     recorder::Recording,
     terminal::Terminal,
 };
@@ -78,19 +78,27 @@ fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A cgroup that keeps every CPU busy, also where the balancer moves one of its threads to another's CPU.
-fn neighbours() -> (TestCgroup, crate::fixture::Load) {
+/// A cgroup that keeps every CPU busy, with threads that the balancer cannot move.
+fn neighbours() -> (TestCgroup, Vec<Load>) {
     let cgroup = TestCgroup::new("neighbour");
-    let count = 2 * thread::available_parallelism().unwrap().get();
-    let mut load = cgroup.start(&format!("threads {count} 120000"));
-    load.line();
-    load.go();
+    let loads = on_each(&Cpus::read().unwrap().online, 2, &cgroup);
+    (cgroup, loads)
+}
+
+/// So many threads of `cgroup` that spin on each of these CPUs.
+fn on_each(cpus: &[u32], threads: usize, cgroup: &TestCgroup) -> Vec<Load> {
+    let start = |cpu| cgroup.start(&format!("crowd {cpu} {threads} 120000"));
+    let mut loads: Vec<_> = cpus.iter().map(start).collect();
+    for load in &mut loads {
+        load.line();
+        load.go();
+    }
     thread::sleep(Duration::from_millis(200));
-    (cgroup, load)
+    loads
 }
 
 fn neighbour() {
-    let (neighbour, _load) = neighbours();
+    let (neighbour, _loads) = neighbours();
     let (output, report) = json(&[], SPIN);
     println!("{}{report:#}", said(&output));
     assert!(output.status.success(), "no limit was given");
@@ -104,7 +112,7 @@ fn neighbour() {
     let others = run["waits"]["behind_others_ns"].as_u64().unwrap();
     assert!(it["wait_ns"].as_u64().unwrap() > others / 10, "{behind:?}");
     // The neighbour's weight is split over its CPUs: on each it is entitled to a third beside one thread of another cgroup. In a
-    // short run it may get less of that: a new task goes first, and the balancer moves the neighbour's threads together.
+    // short run it may get less of that: a new task goes first.
     let waited = run["shares"]["waited"].as_f64().unwrap();
     assert!((0.02..0.5).contains(&waited), "{waited}");
     let waits = run["waits"].as_object().unwrap();
@@ -129,17 +137,12 @@ fn itself() {
 
 /// Two processes where every CPU but the first has a neighbour.
 fn crowded_out() {
-    let cpus = Cpus::read().unwrap().online.len();
-    if cpus < 2 {
+    let cpus = Cpus::read().unwrap().online;
+    if cpus.len() < 2 {
         return println!("*** SKIPPED: one CPU leaves nobody another ***");
     }
     let neighbour = TestCgroup::new("neighbour");
-    let mut loads: Vec<_> = (1..cpus).map(|cpu| neighbour.start(&format!("crowd {cpu} 1 120000"))).collect();
-    for load in &mut loads {
-        load.line();
-        load.go();
-    }
-    thread::sleep(Duration::from_millis(200));
+    let _loads = on_each(&cpus[1..], 1, &neighbour);
     let shares = |script: &str| {
         let (output, report) = json(&[], script);
         println!("{}{report:#}", said(&output));
@@ -158,7 +161,7 @@ fn crowded_out() {
 }
 
 fn repeated() {
-    let (_neighbour, _load) = neighbours();
+    let (_neighbour, _loads) = neighbours();
     let (output, report) = json(&["--repeat", "2", "--at-most", "3"], SPIN);
     println!("{}", said(&output));
     assert_eq!(output.status.code(), Some(122));
