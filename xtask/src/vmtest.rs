@@ -91,6 +91,9 @@ pub(crate) struct Arguments {
     /// by must be there too
     #[arg(long, value_name = "PATH", conflicts_with_all = ["docs", "facts", "list"])]
     with: Vec<PathBuf>,
+    /// Try this lagstop, as a released one, instead of the one that is built with the tests. It needs no shared libraries
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["docs", "facts", "list"])]
+    lagstop: Option<PathBuf>,
     /// Virtual machines at a time. Each keeps one of the host's processors busy, but for when it waits: one more than there
     /// are, unless given
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
@@ -145,10 +148,8 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Er
         }
     }
     tools::require(&archs, arguments.install)?;
-    let guests = archs
-        .into_iter()
-        .map(|arch| Guest::prepare(workspace, arch, &arguments.with))
-        .collect::<Result<Vec<_>, _>>()?;
+    let guests =
+        archs.into_iter().map(|arch| Guest::prepare(workspace, arch, arguments)).collect::<Result<Vec<_>, _>>()?;
 
     let next = AtomicUsize::new(0);
     let work = || {
@@ -186,7 +187,7 @@ impl Arguments {
     }
 
     fn runs_every_test(&self) -> bool {
-        !self.quick && self.run.is_none() && self.filter.is_empty() && self.cpus == CPUS
+        !self.quick && self.run.is_none() && self.filter.is_empty() && self.lagstop.is_none() && self.cpus == CPUS
     }
 }
 
@@ -229,13 +230,14 @@ struct Guest {
 }
 
 impl Guest {
-    fn prepare(workspace: &Workspace, arch: Arch, programs: &[PathBuf]) -> Result<Self, Error> {
-        let programs = programs::carried(programs, arch)?;
+    fn prepare(workspace: &Workspace, arch: Arch, arguments: &Arguments) -> Result<Self, Error> {
+        let programs = programs::carried(&arguments.with, arch)?;
         let dir = directory(workspace, arch.name())?;
         let unpacked = dir.join("busybox");
         package::unpack(&arch.busybox().fetch(&package::cache())?, "*/bin/busybox", &unpacked)?;
         let busybox = fs::read(&unpacked).map_err(Error::file("read", &unpacked))?;
-        Ok(Self { arch, busybox, binaries: GuestBinaries::build(workspace, arch)?, programs })
+        let binaries = GuestBinaries::build(workspace, arch, arguments.lagstop.as_deref())?;
+        Ok(Self { arch, busybox, binaries, programs })
     }
 }
 
