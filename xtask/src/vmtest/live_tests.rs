@@ -221,6 +221,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program_on_kernel("lags_serves_light_cgroups_first"),
     program("lags_serves_light_cgroups_first_among_a_hundred"),
     program("lags_serves_light_cgroups_first_among_five_hundred"),
+    program("lags_serves_light_cgroups_first_in_the_first_second"),
     program("a_burst_of_threads_holds_up_no_light_cgroup"),
     program("weights_count_while_lags_schedules"),
     program("nobody_starves_while_lags_schedules_an_overload"),
