@@ -100,11 +100,11 @@ struct TuningArgs {
     ))]
     guard: Duration,
 
-    /// How long a task runs while others wait, where light cgroups take an eighth of all turns or more
+    /// The length of a turn while other tasks wait, where light cgroups take at least an eighth of all turns
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = slice)]
     slice: Duration,
 
-    /// The same where light cgroups take no turns
+    /// The same where light cgroups take no turns. Between the two, the length is in proportion
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = slice)]
     short_slice: Duration,
 
