@@ -12,7 +12,7 @@ use clap::Args as ClapArgs;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use humantime::format_duration;
 use sd_notify::NotifyState;
-use tokio::time::{MissedTickBehavior, interval_at, sleep};
+use tokio::time::{sleep, sleep_until};
 
 use super::{
     Failure, block_on, listen, print, say,
@@ -257,15 +257,15 @@ async fn schedule(args: &Args, mut running: RunningScheduler, endings: &mut Endi
     // Without systemd, nobody is told. LAGS goes on, whatever systemd makes of it.
     let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("LAGS schedules this host")]);
     let mut had_groups = true;
-    let mut beat = interval_at(tokio::time::Instant::now() + RunningScheduler::LOOK, RunningScheduler::LOOK);
-    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut said, mut logged) = (Instant::now(), Some(running.refreshes()));
+    let ends = args.duration.and_then(|duration| log.began.checked_add(duration));
     let why = loop {
+        let due = ends.map_or(running.due(), |ends| ends.min(running.due()));
         tokio::select! {
-            _ = beat.tick() => {}
+            () = sleep_until(due.into()) => {}
             () = endings.wait() => break Why::Asked,
         }
-        if args.duration.is_some_and(|duration| log.began.elapsed() >= duration) {
+        if ends.is_some_and(|ends| Instant::now() >= ends) {
             break Why::TimeIsOver;
         }
         match running.look() {

@@ -201,17 +201,8 @@ impl PreparedSchedule {
         let Self { options, demand, cpus, real_time, .. } = self;
         let last = Last { groups: HashMap::new(), tree, found };
         let cpus = cpus.online.len() as f64;
-        Ok(RunningScheduler {
-            attached,
-            options,
-            demand,
-            cpus,
-            real_time,
-            refreshes: 0,
-            told,
-            last,
-            at: Instant::now(),
-        })
+        let (refreshed, looked) = (Instant::now(), Instant::now());
+        Ok(RunningScheduler { attached, options, demand, cpus, real_time, refreshes: 0, told, last, refreshed, looked })
     }
 }
 
@@ -275,8 +266,10 @@ pub struct RunningScheduler {
     refreshes: u64,
     told: Told,
     last: Last,
-    /// When it was found out.
-    at: Instant,
+    /// When all shares were last worked out from what each cgroup used.
+    refreshed: Instant,
+    /// When the last look ended.
+    looked: Instant,
 }
 
 /// What was found out last.
@@ -287,8 +280,8 @@ struct Last {
 }
 
 impl RunningScheduler {
-    /// How often [`Self::look`] is to be called.
-    pub const LOOK: Duration = Duration::from_millis(100);
+    /// How often it is looked whether too much is promised.
+    const LOOK: Duration = Duration::from_millis(100);
     /// How often all shares are worked out again, from what each cgroup used since.
     const REFRESH: Duration = Duration::from_secs(1);
     /// Refreshes between two looks at real-time tasks: each asks for the policy of every thread.
@@ -298,6 +291,16 @@ impl RunningScheduler {
     /// in the order in which they are asked for.
     const MOST_PROMISED: f64 = 4.0;
 
+    /// When [`Self::look`] is to be called next. Each look takes two switches, so it is not looked where too much cannot be promised.
+    pub fn due(&self) -> Instant {
+        let refresh = self.refreshed + Self::REFRESH;
+        let may_promise_too_much =
+            self.options.tuning.credit == Credit::Used && self.last.found.promisable > self.most_promised();
+        let due = if may_promise_too_much { refresh.min(self.looked + Self::LOOK) } else { refresh };
+        // However long a look takes.
+        due.max(self.looked + Self::LOOK / 2)
+    }
+
     /// Works out all shares again where it is time to, or where too much is promised. Gives how it ended, if it did.
     ///
     /// # Errors
@@ -306,29 +309,31 @@ impl RunningScheduler {
         if let Some(ended) = self.attached.ended()? {
             return Ok(Some(ended));
         }
-        let time = self.at.elapsed();
-        // It is looked a little sooner or later.
-        if time >= Self::REFRESH.saturating_sub(Self::LOOK / 2) {
-            self.refresh(time)?;
-        } else if self.may_promise_too_much() {
+        if self.refreshed.elapsed() >= Self::REFRESH {
+            self.refresh()?;
+        } else if self.is_crowded() {
             let groups = self.attached.groups()?;
-            if self.told.promised(&groups) > Self::MOST_PROMISED * self.cpus {
+            if self.told.promised(&groups) > self.most_promised() {
                 let tree = self.demand.assume(&seen(&groups))?;
                 self.apply(groups, tree)?;
             }
         }
+        self.looked = Instant::now();
         Ok(None)
     }
 
-    /// Could more be promised than may be? Nobody is promised more than a CPU for each runnable task, so a host that is not crowded is
-    /// not looked at any closer.
-    fn may_promise_too_much(&self) -> bool {
-        let is_crowded = |threads: ThreadCounts| threads.runnable as f64 > Self::MOST_PROMISED * self.cpus;
-        self.options.tuning.credit == Credit::Used && ThreadCounts::now().is_none_or(is_crowded)
+    fn most_promised(&self) -> f64 {
+        Self::MOST_PROMISED * self.cpus
     }
 
-    fn refresh(&mut self, time: Duration) -> Result<(), SchedulerError> {
-        self.at = Instant::now();
+    /// Nobody is promised more than a CPU for each runnable task, so a host that is not crowded is not looked at any closer.
+    fn is_crowded(&self) -> bool {
+        ThreadCounts::now().is_none_or(|threads| threads.runnable as f64 > self.most_promised())
+    }
+
+    fn refresh(&mut self) -> Result<(), SchedulerError> {
+        let time = self.refreshed.elapsed();
+        self.refreshed += time;
         self.refreshes += 1;
         if self.refreshes.is_multiple_of(Self::REAL_TIME_EVERY) {
             self.real_time.look()?;

@@ -1,6 +1,6 @@
 //! What each cgroup is entitled to, level by level of the tree, and what follows for its virtual time and its turns. Pure.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use lagstop_scheduler_ebpf::{ONE, Plan, RANK_PLACES};
 
@@ -54,6 +54,8 @@ pub(super) struct CpuShares {
     pub(super) plans: Vec<Plan>,
     /// For cgroups that are not known yet.
     pub(super) any: Plan,
+    /// What the cgroups without others inside are promised together if all of them wake at once, in CPUs.
+    pub(super) promisable: f64,
 }
 
 /// The least share that is told apart.
@@ -103,7 +105,10 @@ pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShar
     };
     let plans = nodes.iter().zip(&cpus).map(|(node, share)| plan(*share, node)).collect();
     let is_ranked = nodes.iter().all(|node| node.is_ranked || node.parent.is_none());
-    CpuShares { any: plan(typical, &Node { is_ranked, ..Node::default() }), plans, cpus }
+    let any = plan(typical, &Node { is_ranked, ..Node::default() });
+    let inner: HashSet<usize> = nodes.iter().filter_map(|node| node.parent).collect();
+    let promisable = cpus.iter().enumerate().filter(|(n, _)| !inner.contains(n)).map(|(_, cpus)| cpus).sum();
+    CpuShares { cpus, plans, any, promisable }
 }
 
 /// The part of all turns that cgroups took which can go first and do not always want to run. By turns and not by cgroups: a host

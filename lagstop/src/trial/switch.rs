@@ -71,7 +71,7 @@ pub enum SwitchTo {
 }
 
 enum InForce {
-    Lags { running: Box<RunningScheduler>, looked: Instant },
+    Lags(Box<RunningScheduler>),
     Program { loaded: Loaded, real_time: RealTimeGuard, looked: Instant },
 }
 
@@ -140,7 +140,7 @@ impl Switch {
                 }
                 // Another one may have come meanwhile, whose name says more than that the kernel refuses.
                 refuse_loaded()?;
-                InForce::Lags { running: Box::new(prepared.attach(learnt)?), looked: Instant::now() }
+                InForce::Lags(Box::new(prepared.attach(learnt)?))
             }
             SwitchTo::Program(program) => {
                 refuse_loaded()?;
@@ -167,16 +167,11 @@ impl Switch {
                 }
                 Ok(())
             }
-            Some(InForce::Lags { running, looked }) => {
-                if looked.elapsed() < RunningScheduler::LOOK {
-                    return Ok(());
-                }
-                *looked = Instant::now();
-                match running.look()? {
-                    None => Ok(()),
-                    Some(ended) => Err(ended.into()),
-                }
-            }
+            Some(InForce::Lags(running)) if Instant::now() < running.due() => Ok(()),
+            Some(InForce::Lags(running)) => match running.look()? {
+                None => Ok(()),
+                Some(ended) => Err(ended.into()),
+            },
         }
     }
 
@@ -190,7 +185,7 @@ impl Switch {
         match self.in_force.take() {
             None => Ok(false),
             Some(InForce::Program { loaded, .. }) => Ok(loaded.end(beat).map(|()| true)?),
-            Some(InForce::Lags { running, .. }) => match running.let_go()? {
+            Some(InForce::Lags(running)) => match running.let_go()? {
                 SchedulerEnd::LetGo => Ok(true),
                 ended => Err(ended.into()),
             },

@@ -202,3 +202,17 @@ fn nothing_at_all_has_a_plan() {
     let CpuShares { plans, any, .. } = shares(&[], 2.0, &Tuning::default());
     assert!(plans.is_empty() && any.slice > 0 && any.factor > 0);
 }
+
+#[test]
+fn those_that_sleep_are_promised_as_much_as_one_that_wakes_alone() {
+    let mut nodes = vec![root()];
+    nodes.extend(std::iter::repeat_n(child(0, 100.0, 0.0), 100));
+    let promisable = |nodes: &[Node]| shares(nodes, 1.0, &Tuning::default()).promisable;
+    near(promisable(&nodes), 100.0);
+    // Beside sixty that always want to run, there is not much that one could get.
+    nodes.extend(std::iter::repeat_n(child(0, 100.0, 1.0), 60));
+    near(promisable(&nodes), 1.0 + 100.0 / 60.0);
+    // What has others inside has no tasks.
+    nodes.push(child(1, 100.0, 0.0));
+    near(promisable(&nodes), 1.0 + 100.0 / 60.0);
+}
