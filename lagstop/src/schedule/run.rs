@@ -1,4 +1,4 @@
-//! From the first look at the host to the end: what each cgroup's share is, once a second, and as soon as many more want to run.
+//! From the first look at the host to the end: what each cgroup's share is, once a second, and where many wake at once, sooner.
 
 use std::{
     collections::HashMap,
@@ -201,8 +201,20 @@ impl PreparedSchedule {
         let Self { options, demand, cpus, real_time, .. } = self;
         let last = Last { groups: HashMap::new(), tree, found };
         let cpus = cpus.online.len() as f64;
-        let (refreshed, looked) = (Instant::now(), Instant::now());
-        Ok(RunningScheduler { attached, options, demand, cpus, real_time, refreshes: 0, told, last, refreshed, looked })
+        let now = Instant::now();
+        Ok(RunningScheduler {
+            attached,
+            options,
+            demand,
+            cpus,
+            real_time,
+            refreshes: 0,
+            told,
+            last,
+            refreshed: now,
+            looked: now,
+            took: Duration::ZERO,
+        })
     }
 }
 
@@ -268,8 +280,9 @@ pub struct RunningScheduler {
     last: Last,
     /// When all shares were last worked out from what each cgroup used.
     refreshed: Instant,
-    /// When the last look ended.
+    /// When the last look ended, and how long it took.
     looked: Instant,
+    took: Duration,
 }
 
 /// What was found out last.
@@ -286,19 +299,20 @@ impl RunningScheduler {
     const REFRESH: Duration = Duration::from_secs(1);
     /// Refreshes between two looks at real-time tasks: each asks for the policy of every thread.
     const REAL_TIME_EVERY: u64 = 5;
-    /// CPUs that the cgroups which want to run may have been promised together, for each that there is. Each was promised what it gets
-    /// as the only one that wakes. Where many wake at once nobody is charged enough: all fall behind as far as can be, and turns come
+    /// CPUs that the cgroups which want to run may have been promised together, for each that there is. Each was promised about
+    /// the part that its weight has among those that are active. Where many wake at once nobody is charged enough: all fall behind as far as can be, and turns come
     /// in the order in which they are asked for.
     const MOST_PROMISED: f64 = 4.0;
 
-    /// When [`Self::look`] is to be called next. Each look takes two switches, so it is not looked where too much cannot be promised.
+    /// When [`Self::look`] is to be called next. Each look takes two switches, so there are no more than refreshes where too much cannot
+    /// be promised.
     pub fn due(&self) -> Instant {
         let refresh = self.refreshed + Self::REFRESH;
         let may_promise_too_much =
             self.options.tuning.credit == Credit::Used && self.last.found.promisable > self.most_promised();
         let due = if may_promise_too_much { refresh.min(self.looked + Self::LOOK) } else { refresh };
-        // However long a look takes.
-        due.max(self.looked + Self::LOOK / 2)
+        // Whatever there is to look at, this takes at most half of a CPU.
+        due.max(self.looked + self.took)
     }
 
     /// Works out all shares again where it is time to, or where too much is promised. Gives how it ended, if it did.
@@ -309,6 +323,7 @@ impl RunningScheduler {
         if let Some(ended) = self.attached.ended()? {
             return Ok(Some(ended));
         }
+        let began = Instant::now();
         if self.refreshed.elapsed() >= Self::REFRESH {
             self.refresh()?;
         } else if self.is_crowded() {
@@ -319,6 +334,7 @@ impl RunningScheduler {
             }
         }
         self.looked = Instant::now();
+        self.took = self.looked.duration_since(began);
         Ok(None)
     }
 

@@ -49,12 +49,12 @@ impl Node {
 /// The shares of all nodes, and the plans that follow from them.
 #[derive(Clone, Debug)]
 pub(super) struct CpuShares {
-    /// Of each node, in CPUs: what it gets as soon as it always wants to run, while the others want what they do now.
+    /// Of each node, in CPUs: the part that its weight has among those that are active, and what these do not use of theirs.
     pub(super) cpus: Vec<f64>,
     pub(super) plans: Vec<Plan>,
     /// For cgroups that are not known yet.
     pub(super) any: Plan,
-    /// What the cgroups without others inside are promised together if all of them wake at once, in CPUs.
+    /// What all cgroups are promised together if they wake at once, in CPUs. Of those with others inside, only who has had tasks.
     pub(super) promisable: f64,
 }
 
@@ -107,7 +107,8 @@ pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShar
     let is_ranked = nodes.iter().all(|node| node.is_ranked || node.parent.is_none());
     let any = plan(typical, &Node { is_ranked, ..Node::default() });
     let inner: HashSet<usize> = nodes.iter().filter_map(|node| node.parent).collect();
-    let promisable = cpus.iter().enumerate().filter(|(n, _)| !inner.contains(n)).map(|(_, cpus)| cpus).sum();
+    let may_wake = |n: &usize| nodes[*n].is_active || !inner.contains(n);
+    let promisable = (1..nodes.len()).filter(may_wake).map(|n| cpus[n]).sum();
     CpuShares { cpus, plans, any, promisable }
 }
 

@@ -152,7 +152,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Tells LAGS what each cgroup's share is, once a second and as soon as many more want to run. To be called often.
+    /// Tells LAGS what each cgroup's share is, whenever that is due. To be called often.
     ///
     /// # Errors
     /// When the scheduler is not in force any more.

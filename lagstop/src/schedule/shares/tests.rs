@@ -204,7 +204,7 @@ fn nothing_at_all_has_a_plan() {
 }
 
 #[test]
-fn those_that_sleep_are_promised_as_much_as_one_that_wakes_alone() {
+fn all_that_sleep_may_be_promised_too_much_together() {
     let mut nodes = vec![root()];
     nodes.extend(std::iter::repeat_n(child(0, 100.0, 0.0), 100));
     let promisable = |nodes: &[Node]| shares(nodes, 1.0, &Tuning::default()).promisable;
