@@ -299,9 +299,9 @@ impl RunningScheduler {
     const REFRESH: Duration = Duration::from_secs(1);
     /// Refreshes between two looks at real-time tasks: each asks for the policy of every thread.
     const REAL_TIME_EVERY: u64 = 5;
-    /// CPUs that the cgroups which want to run may have been promised together, for each that there is. Each was promised about
-    /// the part that its weight has among those that are active. Where many wake at once nobody is charged enough: all fall behind as far as can be, and turns come
-    /// in the order in which they are asked for.
+    /// CPUs that the cgroups which want to run may have been promised together, for each that there is. Each was promised about the
+    /// part that its weight has among those that are active. Where many wake at once nobody is charged enough: all fall behind as
+    /// far as can be, and turns come in the order in which they are asked for.
     const MOST_PROMISED: f64 = 4.0;
 
     /// When [`Self::look`] is to be called next. Each look takes two switches, so there are no more than refreshes where too much cannot
