@@ -156,5 +156,12 @@ fn skewed() {
     let light: Vec<TestCgroup> = (0..198).map(|n| TestCgroup::new(&format!("light{n}"))).collect();
     let mut loads: Vec<Load> = heavy.iter().map(|cgroup| cgroup.start(&format!("threads 6 {MS}"))).collect();
     loads.extend(light.iter().map(|cgroup| cgroup.start(&format!("sparse {MS}"))));
-    assert_problems(&mut loads, [("lags_candidates", "host")]);
+    let mut found = verdicts(&mut loads);
+    // One of so many, with some dozens of waits, may happen to wait for the tests themselves and what else is in the root cgroup.
+    found.retain(|_, says| !says.contains(" behind / ("));
+    assert_eq!(
+        found.keys().map(|(rule, whom)| (&**rule, &**whom)).collect::<Vec<_>>(),
+        [("lags_candidates", "host")],
+        "{found:#?}"
+    );
 }

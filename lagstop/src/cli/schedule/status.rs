@@ -75,6 +75,8 @@ impl Log {
     }
 }
 
+/// The shortest time of which a rate is said. What is counted begins some milliseconds before the time does.
+const SHORTEST: Duration = Duration::from_secs(1);
 const BY_OTHERS: &str = "LAGS schedules this host, started by lagstop trial or lagstop bench";
 
 /// `--status`
@@ -130,15 +132,25 @@ fn shown(status: &SchedulerStatus, is_alive: bool, loaded: Option<&str>) -> Stri
 
 /// What was done, in sentences.
 pub(super) fn line(counted: &SchedulerCounts, time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    let per_second = |n: u64| number(n as f64 / seconds.max(f64::MIN_POSITIVE));
-    let mut text = format!(
-        "In {}: {} turns/s (each is a task's time on a CPU), {} preemptions/s, {} turns/s prolonged because no task was due earlier.",
-        humantime::format_duration(Duration::from_secs(seconds.round() as u64)),
-        per_second(counted.dispatched + counted.to_idle),
-        per_second(counted.preempted),
-        per_second(counted.kept),
-    );
+    let SchedulerCounts { dispatched, to_idle, preempted, kept, .. } = *counted;
+    let turns = dispatched + to_idle;
+    let mut text = if time < SHORTEST {
+        format!(
+            "In less than a second: {} (each is a task's time on a CPU), {}, {} prolonged because no task was due earlier.",
+            plural(turns, "turn"),
+            plural(preempted, "preemption"),
+            plural(kept, "turn"),
+        )
+    } else {
+        let per_second = |n: u64| number(n as f64 / time.as_secs_f64());
+        format!(
+            "In {}: {} turns/s (each is a task's time on a CPU), {} preemptions/s, {} turns/s prolonged because no task was due earlier.",
+            humantime::format_duration(Duration::from_secs(time.as_secs_f64().round() as u64)),
+            per_second(turns),
+            per_second(preempted),
+            per_second(kept),
+        )
+    };
     if counted.overdue > 0 {
         let _ = write!(text, " A task ran later than --guard allows {}.", plural(counted.overdue, "time"));
     }
@@ -174,6 +186,8 @@ mod tests {
             said,
             "In 10s: 100 turns/s (each is a task's time on a CPU), 2.00 preemptions/s, 1.00 turns/s prolonged because no task was due earlier."
         );
+        let said = line(&counted, Duration::from_millis(20));
+        assert!(said.starts_with("In less than a second: 1,000 turns (each is a task's time on a CPU), 20 preemptions, 10 turns prolonged "), "{said}");
         let counted = SchedulerCounts { overdue: 3, ..counted };
         assert!(line(&counted, Duration::from_secs(10)).ends_with(" A task ran later than --guard allows 3 times."));
     }
