@@ -187,7 +187,7 @@ mod tests {
             "In 10s: 100 turns/s (each is a task's time on a CPU), 2.00 preemptions/s, 1.00 turns/s prolonged because no task was due earlier."
         );
         let said = line(&counted, Duration::from_millis(20));
-        assert!(said.starts_with("In less than a second: 1,000 turns (each is a task's time on a CPU), 20 preemptions, 10 turns prolonged "), "{said}");
+        assert!(said.starts_with("In less than a second: 1000 turns (each is a task's time on a CPU), 20 preemptions, 10 turns prolonged "), "{said}");
         let counted = SchedulerCounts { overdue: 3, ..counted };
         assert!(line(&counted, Duration::from_secs(10)).ends_with(" A task ran later than --guard allows 3 times."));
     }
