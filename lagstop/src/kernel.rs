@@ -33,7 +33,7 @@ pub use btf::{Btf, BtfError};
 pub use capabilities::{Capabilities, Capability, setcap};
 pub use error::KernelError;
 pub(crate) use facts::configuration;
-pub use facts::{Facts, SchedExt, Types, is_scheduler_enabled, loaded_scheduler};
+pub use facts::{Facts, SchedExt, Types, is_scheduler_enabled, loaded_scheduler, measured_scheduler};
 pub(crate) use map::{Map, bpf};
 pub use options::AttachOptions;
 pub use plan::{AttachPlan, Wish, Wishes};

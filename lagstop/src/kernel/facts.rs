@@ -5,7 +5,7 @@ mod sched_ext;
 mod symbols;
 
 pub(crate) use config::configuration;
-pub use sched_ext::{SchedExt, is_scheduler_enabled, loaded_scheduler};
+pub use sched_ext::{SchedExt, is_scheduler_enabled, loaded_scheduler, measured_scheduler};
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -124,6 +124,7 @@ mod tests {
             ("6.19", "scx_bpf_dsq_insert___v2", true, true),
             ("7.0", "scx_bpf_dsq_insert___v2", true, true),
             ("7.2-arm64", "scx_bpf_dsq_insert___v2", true, true),
+            ("7.3", "scx_bpf_dsq_insert___v2", true, true),
         ] {
             let facts = recorded(kernel);
             let plan = SchedulePlan::from_types(&facts).unwrap_or_else(|error| panic!("{kernel}: {error}"));

@@ -23,7 +23,7 @@ use crate::{
     host::{CgroupFiles, Cpus, ExcludedCpus, Hierarchy, Listeners, Owners, figures},
     kernel::{
         AttachOptions, Capabilities, Facts, KernelCgroup, KernelError, KernelReader, KernelSnapshot, Wishes, attach,
-        loaded_scheduler,
+        measured_scheduler,
     },
     model::{ById, CgroupState, GroupBy, Hook, HookState, Measure, Nanos, Place, Session, Snapshot},
     units::KernelTime,
@@ -228,7 +228,7 @@ impl Collector {
             at,
             switch_cost_way: self.reader.way(Measure::SwitchCost).map(Arc::from),
             pick_function_way: self.reader.way(Measure::Pick).map(Arc::from),
-            sched_ext: loaded_scheduler().map(Arc::from),
+            sched_ext: measured_scheduler().map(Arc::from),
             untimed: !switches_timed,
             idle,
             cgroups,

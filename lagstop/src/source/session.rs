@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{SourceError, scheduler::Scheduler};
 use crate::{
     host::{Cpus, Hierarchy, Identity, Version},
-    kernel::loaded_scheduler,
+    kernel::measured_scheduler,
     model::{GroupBy, Hook, Place, Session},
     recording::now,
 };
@@ -41,7 +41,7 @@ pub(super) fn session(
             Version::V2 => 2,
         },
         cpu_files: hierarchy.cpu_files(),
-        sched_ext: loaded_scheduler(),
+        sched_ext: measured_scheduler(),
         tick_ns,
         base_slice_ns,
         rt_group_sched,

@@ -233,6 +233,21 @@ pub(super) const KERNELS: &[Kernel] = &[
         quick: true,
     },
     Kernel {
+        id: "7.3",
+        arch: Arch::Amd64,
+        version: "7.3.4-1~bpo13+1",
+        package: Package::main(
+            "pool/main/l/linux-signed-amd64/linux-binary-7.3.4+deb13-cloud-amd64_7.3.4-1~bpo13+1_amd64.deb",
+            "c4fbc8e404958693b28825474c20742d70594d65ca58aea7be6a279c81eb6fa0",
+        ),
+        modules: Some(Package::main(
+            "pool/main/l/linux/linux-modules-7.3.4+deb13-cloud-amd64_7.3.4-1~bpo13+1_amd64.deb",
+            "359f04c363b7d3c5f9ce999ccb7351e00cc8eec0a30d6bc1cda37734987fc43d",
+        )),
+        layouts: &[Layout::V2],
+        quick: false,
+    },
+    Kernel {
         id: "6.12-arm64",
         arch: Arch::Arm64,
         version: "6.12.107-1",

@@ -74,12 +74,20 @@ impl SchedExt {
     }
 }
 
+/// What a scheduler is called that has no name any more, and is not yet away. Seen on Linux 7.3 while one ended.
+const NAMELESS: &str = "unknown";
+
 /// The sched_ext scheduler that is loaded, empty for none; `None` where the kernel cannot load any.
 pub fn loaded_scheduler() -> Option<String> {
     let read = |file: &str| fs::read_to_string(Path::new("/sys/kernel/sched_ext").join(file));
     let state = read("state").ok()?;
-    let name = || read("root/ops").map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned());
+    let name = || read("root/ops").map_or_else(|_| NAMELESS.to_owned(), |name| name.trim().to_owned());
     Some(if state.trim() == "disabled" { String::new() } else { name() })
+}
+
+/// The same as a measurement names it: one that is ending schedules nothing any more.
+pub fn measured_scheduler() -> Option<String> {
+    loaded_scheduler().map(|name| if name == NAMELESS { String::new() } else { name })
 }
 
 /// Is a sched_ext scheduler in force, and not only on its way?

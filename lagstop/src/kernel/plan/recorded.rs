@@ -31,6 +31,7 @@ const EXPECTED: &[(&str, &str, &str)] = &[
     ("7.1", "tracepoints", "fentry:pick_next_task_fair"),
     ("7.2", "tracepoints", "fentry:pick_task_fair"),
     ("7.2-arm64", "tracepoints", "fentry:pick_task_fair"),
+    ("7.3", "tracepoints", "fentry:pick_task_fair"),
 ];
 
 const ELSE: &[(Measure, &str)] = &[
