@@ -208,11 +208,13 @@ fn overflow(what: &str) {
         (drops, overflows, queue, end - start, listen_overflows(pid) - before)
     });
     println!("{least} <= {overflows} overflows <= {most}; {drops} drops; queue {queue:?}");
-    assert!(least >= CONNECTIONS - TAKEN);
+    // Two handshakes that end at the same time may both find room for the last one.
+    let taken = queue.0.unwrap();
+    assert!((TAKEN..=TAKEN + 1).contains(&taken) && queue.1 == Some(TAKEN), "{queue:?}");
+    assert!(least >= CONNECTIONS - taken);
     assert!((least..=most).contains(&overflows));
     // All of its drops are overflows; others here may have some too.
-    assert!((CONNECTIONS - TAKEN..=most).contains(&drops));
-    assert_eq!(queue, (Some(TAKEN), Some(TAKEN)));
+    assert!((CONNECTIONS - taken..=most).contains(&drops));
 }
 
 fn owner() {
