@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug, Error)]
 pub enum PolicyError {
     #[error(
-        "the policy needs light cgroups with long waits and heavy cgroups beside them; lagstop did not find both. Name the light ones with --light"
+        "the policy needs light cgroups with long waits and heavy cgroups beside them; lagstop did not find both (idle cgroups, and the one that lagstop runs in, do not count). Name the light ones with --light"
     )]
     NotBoth,
     #[error(
