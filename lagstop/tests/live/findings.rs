@@ -153,7 +153,8 @@ fn starved_server() {
 
 fn skewed() {
     let heavy: Vec<TestCgroup> = (0..2).map(|n| TestCgroup::new(&format!("heavy{n}"))).collect();
-    let light: Vec<TestCgroup> = (0..198).map(|n| TestCgroup::new(&format!("light{n}"))).collect();
+    // They use a third of the CPU time together. With 198, two thirds, there is little to gain, and the verdict is overload.
+    let light: Vec<TestCgroup> = (0..100).map(|n| TestCgroup::new(&format!("light{n}"))).collect();
     let mut loads: Vec<Load> = heavy.iter().map(|cgroup| cgroup.start(&format!("threads 6 {MS}"))).collect();
     loads.extend(light.iter().map(|cgroup| cgroup.start(&format!("sparse {MS}"))));
     let mut found = verdicts(&mut loads);

@@ -200,8 +200,10 @@ fn explains(cause: &VerdictCause, finding: &Finding) -> bool {
                 cause.culprits.contains(culprit) || compared(culprit).is_some_and(|culprit| culprit.waits_long)
             };
             let gains = victim.waits_long && finding.culprits.iter().all(is_told);
+            // That these make light ones wait is said, also where one of those waits less long than others.
+            let is_behind_them = finding.culprits.iter().all(|culprit| cause.culprits.contains(culprit));
             victim.class == CandidateClass::Light
-                && (gains || takes_too_much(finding) == Some(false))
+                && (gains || is_behind_them || takes_too_much(finding) == Some(false))
                 // It is a warning at most.
                 && (finding.severity <= Severity::Warning || is_competitor(finding))
                 && finding.culprits.iter().all(is_beside)
@@ -309,6 +311,7 @@ mod tests {
     fn short_jobs_behind_long_ones_explain_waits_among_those_that_are_compared() {
         assert!(is_explained("a", "x", 9.0), "it would gain, whatever the heavy one takes");
         assert!(is_explained("a", "b", 1.0) && is_explained("b", "y", 1.0));
+        assert!(is_explained("b", "x", 9.0), "that this one makes light ones wait is said");
         assert!(!is_explained("b", "y", 9.0) && !is_explained("a", "b", 9.0), "a bully is a cause of its own");
         assert!(!is_explained("x", "y", 1.0), "the advice is against it");
         assert!(!is_explained("a/in", "a/out", 1.0), "both gain alike");
