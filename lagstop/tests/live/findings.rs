@@ -158,11 +158,11 @@ fn skewed() {
     let mut loads: Vec<Load> = heavy.iter().map(|cgroup| cgroup.start(&format!("threads 6 {MS}"))).collect();
     loads.extend(light.iter().map(|cgroup| cgroup.start(&format!("sparse {MS}"))));
     let mut found = verdicts(&mut loads);
-    // One of so many, with some dozens of waits, may happen to wait for the tests themselves and what else is in the root cgroup.
-    found.retain(|_, says| !says.contains(" behind / ("));
-    assert_eq!(
-        found.keys().map(|(rule, whom)| (&**rule, &**whom)).collect::<Vec<_>>(),
-        [("lags_candidates", "host")],
-        "{found:#?}"
-    );
+    // One of so many, with some dozens of waits, may happen to wait long for a second or two: behind one of the heavy ones, the tests
+    // themselves, or what else is in the root cgroup.
+    let behind = heavy.iter().map(|cgroup| &*cgroup.path).chain(["/"]).map(|path| format!(" behind {path} ("));
+    let behind: Vec<String> = behind.collect();
+    found.retain(|(rule, _), says| rule != "noisy_neighbour" || !behind.iter().any(|it| says.contains(it)));
+    let names: Vec<(&str, &str)> = found.keys().map(|(rule, whom)| (&**rule, &**whom)).collect();
+    assert_eq!(names, [("lags_candidates", "host")], "{found:#?}");
 }
