@@ -116,8 +116,8 @@ fn neighbour() {
     // task goes first.
     let waited = run["shares"]["waited"].as_f64().unwrap();
     let is_split = kernel_version(report["kernel"].as_str().unwrap()).unwrap() < (7, 3);
-    let entitled = if is_split { 1.0 / 3.0 } else { 0.5 };
-    assert!((0.02..entitled + 0.17).contains(&waited), "{waited}");
+    let neighbours = if is_split { 1.0 / 3.0 } else { 0.5 };
+    assert!((0.02..neighbours + 1.0 / 6.0).contains(&waited), "{waited}");
     let waits = run["waits"].as_object().unwrap();
     let causes = waits.iter().filter(|(name, _)| !["count", "total_ns", "p99_ns"].contains(&name.as_str()));
     let sum: u64 = causes.map(|(_, time)| time.as_u64().unwrap()).sum();

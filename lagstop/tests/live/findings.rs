@@ -153,7 +153,7 @@ fn starved_server() {
 
 fn skewed() {
     let heavy: Vec<TestCgroup> = (0..2).map(|n| TestCgroup::new(&format!("heavy{n}"))).collect();
-    // They use a third of the CPU time together. With 198, two thirds, there is little to gain, and the verdict is overload.
+    // They use a third of the CPU time together. With 198 it is more than half, there is little to gain, and the verdict may be overload.
     let light: Vec<TestCgroup> = (0..100).map(|n| TestCgroup::new(&format!("light{n}"))).collect();
     let mut loads: Vec<Load> = heavy.iter().map(|cgroup| cgroup.start(&format!("threads 6 {MS}"))).collect();
     loads.extend(light.iter().map(|cgroup| cgroup.start(&format!("sparse {MS}"))));
@@ -162,7 +162,12 @@ fn skewed() {
     // themselves, or what else is in the root cgroup.
     let behind = heavy.iter().map(|cgroup| &*cgroup.path).chain(["/"]).map(|path| format!(" behind {path} ("));
     let behind: Vec<String> = behind.collect();
-    found.retain(|(rule, _), says| rule != "noisy_neighbour" || !behind.iter().any(|it| says.contains(it)));
+    let is_chance = |rule: &str, whom: &str, says: &str| {
+        rule == "noisy_neighbour"
+            && light.iter().any(|cgroup| cgroup.path == *whom)
+            && behind.iter().any(|it| says.contains(it))
+    };
+    found.retain(|(rule, whom), says| !is_chance(rule, whom, says));
     let names: Vec<(&str, &str)> = found.keys().map(|(rule, whom)| (&**rule, &**whom)).collect();
     assert_eq!(names, [("lags_candidates", "host")], "{found:#?}");
 }
