@@ -132,25 +132,21 @@ fn shown(status: &SchedulerStatus, is_alive: bool, loaded: Option<&str>) -> Stri
 
 /// What was done, in sentences.
 pub(super) fn line(counted: &SchedulerCounts, time: Duration) -> String {
-    let SchedulerCounts { dispatched, to_idle, preempted, kept, .. } = *counted;
-    let turns = dispatched + to_idle;
-    let mut text = if time < SHORTEST {
-        format!(
-            "In less than a second: {} (each is a task's time on a CPU), {}, {} prolonged because no task was due earlier.",
-            plural(turns, "turn"),
-            plural(preempted, "preemption"),
-            plural(kept, "turn"),
-        )
+    let is_rate = time >= SHORTEST;
+    let when = if is_rate {
+        humantime::format_duration(Duration::from_secs(time.as_secs_f64().round() as u64)).to_string()
     } else {
-        let per_second = |n: u64| number(n as f64 / time.as_secs_f64());
-        format!(
-            "In {}: {} turns/s (each is a task's time on a CPU), {} preemptions/s, {} turns/s prolonged because no task was due earlier.",
-            humantime::format_duration(Duration::from_secs(time.as_secs_f64().round() as u64)),
-            per_second(turns),
-            per_second(preempted),
-            per_second(kept),
-        )
+        "less than a second".to_owned()
     };
+    let done = |n: u64, what: &str| {
+        if is_rate { format!("{} {what}s/s", number(n as f64 / time.as_secs_f64())) } else { plural(n, what) }
+    };
+    let mut text = format!(
+        "In {when}: {} (each is a task's time on a CPU), {}, {} prolonged because no task was due earlier.",
+        done(counted.dispatched + counted.to_idle, "turn"),
+        done(counted.preempted, "preemption"),
+        done(counted.kept, "turn"),
+    );
     if counted.overdue > 0 {
         let _ = write!(text, " A task ran later than --guard allows {}.", plural(counted.overdue, "time"));
     }

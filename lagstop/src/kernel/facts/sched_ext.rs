@@ -74,20 +74,34 @@ impl SchedExt {
     }
 }
 
-/// What a scheduler is called that has no name any more, and is not yet away. Seen on Linux 7.3 while one ended.
-const NAMELESS: &str = "unknown";
-
 /// The sched_ext scheduler that is loaded, empty for none; `None` where the kernel cannot load any.
 pub fn loaded_scheduler() -> Option<String> {
-    let read = |file: &str| fs::read_to_string(Path::new("/sys/kernel/sched_ext").join(file));
-    let state = read("state").ok()?;
-    let name = || read("root/ops").map_or_else(|_| NAMELESS.to_owned(), |name| name.trim().to_owned());
-    Some(if state.trim() == "disabled" { String::new() } else { name() })
+    let (name, state) = name_and_state()?;
+    Some(if state == "disabled" { String::new() } else { name.unwrap_or_else(|| UNKNOWN.to_owned()) })
 }
 
-/// The same as a measurement names it: one that is ending schedules nothing any more.
+/// The same as a measurement names it: one on its way that has no name yet, or none any more, is none. Seen on Linux 7.3 while one
+/// ended.
 pub fn measured_scheduler() -> Option<String> {
-    loaded_scheduler().map(|name| if name == NAMELESS { String::new() } else { name })
+    name_and_state().map(|(name, state)| measured(name, &state))
+}
+
+/// What is said of one in force whose name cannot be read.
+const UNKNOWN: &str = "unknown";
+
+fn measured(name: Option<String>, state: &str) -> String {
+    match (name, state) {
+        (_, "disabled") => String::new(),
+        (None, "enabled") => UNKNOWN.to_owned(),
+        (name, _) => name.unwrap_or_default(),
+    }
+}
+
+/// The name first: it is there before a scheduler is in force, and goes before it is away.
+fn name_and_state() -> Option<(Option<String>, String)> {
+    let read = |file: &str| fs::read_to_string(Path::new("/sys/kernel/sched_ext").join(file));
+    let name = read("root/ops").ok().map(|name| name.trim().to_owned());
+    Some((name, read("state").ok()?.trim().to_owned()))
 }
 
 /// Is a sched_ext scheduler in force, and not only on its way?
@@ -98,6 +112,17 @@ pub fn is_scheduler_enabled() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scheduler_on_its_way_without_a_name_is_none() {
+        let measured = |name: Option<&str>, state| measured(name.map(str::to_owned), state);
+        assert_eq!(measured(None, "disabling"), "");
+        assert_eq!(
+            (measured(Some("a"), "disabling"), measured(Some("a"), "disabled")),
+            ("a".to_owned(), String::new())
+        );
+        assert_eq!(measured(None, "enabled"), UNKNOWN, "one is in force, whatever it is called");
+    }
 
     #[test]
     fn a_hidden_parameter_in_the_types_spoils_a_function() {
