@@ -303,7 +303,7 @@ impl Deployment {
             make(policy, changes)?;
             if let Some(switch) = &mut switch {
                 let stop = &self.stop;
-                let started = switch.start(&mut || !stop.load(Ordering::Relaxed));
+                let started = switch.start(&mut || {}, &|| !stop.load(Ordering::Relaxed));
                 self.refuse_when_stopped()?;
                 started.map_err(|source| BenchError::switch(policy, source))?;
             }

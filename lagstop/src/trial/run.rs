@@ -390,7 +390,7 @@ impl Trial<'_> {
             self.switch(stop)?;
         } else if let Some(switch) = &mut self.switch {
             // CPU time in this block tells which cgroups are heavy when the next one begins.
-            switch.learn()?;
+            switch.learn(&mut || self.watchdog.beat())?;
         }
         let begins = Instant::now();
         let ends = begins + self.settings.block;
@@ -443,10 +443,7 @@ impl Trial<'_> {
     /// Switches the host's scheduler, where the policy does.
     fn switch(&mut self, stop: &AtomicBool) -> Result<(), SwitchError> {
         let Self { switch: Some(switch), watchdog, .. } = self else { return Ok(()) };
-        switch.start(&mut || {
-            watchdog.beat();
-            !stop.load(Ordering::Relaxed)
-        })
+        switch.start(&mut || watchdog.beat(), &|| !stop.load(Ordering::Relaxed))
     }
 
     /// Gives the host back to the kernel's own scheduler.

@@ -2,20 +2,24 @@
 //!
 //! There is nothing to write down: the kernel takes its own scheduler back when the process that loaded another one is gone.
 
+mod aside;
 mod program;
 
 use std::{
     ffi::OsString,
+    io,
     time::{Duration, Instant},
 };
 
 use thiserror::Error;
 
+use aside::aside;
 use program::Loaded;
 pub use program::ProgramError;
 
 use super::{NoProgram, SchedulerProgram};
 use crate::{
+    display::plain,
     kernel::{Facts, loaded_scheduler},
     schedule::{
         self, Learnt, PreparedSchedule, RealTimeGuard, RunningScheduler, ScheduleOptions, SchedulerEnd, SchedulerError,
@@ -50,6 +54,8 @@ pub enum SwitchError {
     ByKernel(String),
     #[error("it was interrupted")]
     Interrupted,
+    #[error("cannot start a thread: {}", plain(.0))]
+    NoThread(#[from] io::Error),
 }
 
 /// A policy's scheduler, which is in force between [`Self::start`] and [`Self::end`]. When it is dropped, the kernel's own is
@@ -107,49 +113,66 @@ impl Switch {
         Ok(schedule::prepare(options)?)
     }
 
-    /// Begins to see what each cgroup uses until [`Self::start`].
+    /// Begins to see what each cgroup uses until [`Self::start`]. Calls `beat` meanwhile.
     ///
     /// # Errors
     /// When the host cannot be switched any more.
-    pub fn learn(&mut self) -> Result<(), SwitchError> {
-        if let SwitchTo::Lags = self.to {
-            let prepared = self.prepare()?;
-            let learnt = prepared.learn()?;
-            self.learning = Some((prepared, learnt, Instant::now()));
+    pub fn learn(&mut self, beat: &mut dyn FnMut()) -> Result<(), SwitchError> {
+        if self.to == SwitchTo::Lags {
+            let learn = || -> Result<_, SwitchError> {
+                let prepared = self.prepare()?;
+                let learnt = prepared.learn()?;
+                Ok((prepared, learnt, Instant::now()))
+            };
+            self.learning = Some(aside(PATIENCE, beat, learn)??);
         }
         Ok(())
     }
 
-    /// Switches the host. Gives up when `goes_on`, which is asked now and then, says no.
+    /// Switches the host. Calls `beat` meanwhile, and gives up where `is_wanted`, which is asked now and then, says no.
     ///
     /// # Errors
     /// When that does not work. The kernel's own scheduler stays then.
-    pub fn start(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<(), SwitchError> {
+    pub fn start(&mut self, beat: &mut dyn FnMut(), is_wanted: &(dyn Fn() -> bool + Sync)) -> Result<(), SwitchError> {
         self.in_force = Some(match self.to {
             SwitchTo::Lags => {
-                let (prepared, learnt) = match self.learning.take() {
-                    Some((prepared, learnt, since)) => (prepared, Some((learnt, since.elapsed()))),
-                    None => {
-                        let mut prepared = self.prepare()?;
-                        prepared.look_at_real_time()?;
-                        (prepared, None)
-                    }
-                };
-                if !goes_on() {
-                    return Err(SwitchError::Interrupted);
-                }
-                // Another one may have come meanwhile, whose name says more than that the kernel refuses.
-                refuse_loaded()?;
-                InForce::Lags(Box::new(prepared.attach(learnt)?))
+                let learning = self.learning.take();
+                let running = aside(PATIENCE, beat, || self.start_lags(learning, is_wanted))??;
+                InForce::Lags(Box::new(running))
             }
             SwitchTo::Program(program) => {
                 refuse_loaded()?;
-                let real_time = self.real_time_guard()?;
-                let loaded = Loaded::start(&program.find()?, &self.settings.arguments, goes_on)?;
+                let real_time = aside(PATIENCE, beat, || self.real_time_guard())??;
+                let mut goes_on = || {
+                    beat();
+                    is_wanted()
+                };
+                let loaded = Loaded::start(&program.find()?, &self.settings.arguments, &mut goes_on)?;
                 InForce::Program { loaded, real_time, looked: Instant::now() }
             }
         });
         Ok(())
+    }
+
+    fn start_lags(
+        &self,
+        learning: Option<(PreparedSchedule, Learnt, Instant)>,
+        is_wanted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<RunningScheduler, SwitchError> {
+        let (prepared, learnt) = match learning {
+            Some((prepared, learnt, since)) => (prepared, Some((learnt, since.elapsed()))),
+            None => {
+                let mut prepared = self.prepare()?;
+                prepared.look_at_real_time()?;
+                (prepared, None)
+            }
+        };
+        if !is_wanted() {
+            return Err(SwitchError::Interrupted);
+        }
+        // Another one may have come meanwhile, whose name says more than that the kernel refuses.
+        refuse_loaded()?;
+        Ok(prepared.attach(learnt)?)
     }
 
     /// Tells LAGS what each cgroup's share is, whenever that is due. To be called often.
@@ -185,7 +208,7 @@ impl Switch {
         match self.in_force.take() {
             None => Ok(false),
             Some(InForce::Program { loaded, .. }) => Ok(loaded.end(beat).map(|()| true)?),
-            Some(InForce::Lags(running)) => match running.let_go()? {
+            Some(InForce::Lags(running)) => match aside(PATIENCE, beat, || running.let_go())?? {
                 SchedulerEnd::LetGo => Ok(true),
                 ended => Err(ended.into()),
             },
