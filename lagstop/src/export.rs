@@ -58,7 +58,7 @@ pub fn export(
     let mut row = Row::default();
     for n in 0..reader.len() {
         let mut interval = reader.interval(n)?;
-        interval.entitle();
+        interval.entitle(session.cgroup_mode());
         table.rows(&session, epoch, &interval, &mut row, |row| sink.row(row.cells()))?;
         progress(n + 1, reader.len());
     }

@@ -64,8 +64,8 @@ pub(super) struct Args {
     #[arg(long)]
     ignore_quotas: bool,
 
-    /// Skip the check for real-time tasks that use half of a CPU or more, which is made before Linux 7.0. The host hangs
-    /// there under LAGS if they take all CPUs
+    /// Kernels before 7.0: schedule although real-time tasks use half of a CPU or more. If they take all CPUs under LAGS, the host
+    /// hangs until a reset
     #[arg(long)]
     ignore_real_time: bool,
 
@@ -84,8 +84,7 @@ struct TuningArgs {
     #[arg(long, value_enum, default_value = "used")]
     credit: Credit,
 
-    /// The longest head start: for how long lighter cgroups can go first at most. With --credit paper, the time constant
-    /// by which the past is forgotten
+    /// Upper limit of the head start. With --credit paper, the time constant by which the past is forgotten
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = positive)]
     memory: Duration,
 
@@ -94,8 +93,7 @@ struct TuningArgs {
     learn: Duration,
 
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = guard, help = format!(
-        "The head start: for how long lighter cgroups can go first, times the number of active cgroups per CPU. Never more \
-         than {} or --memory",
+        "Head start, for how long lighter cgroups can go first: TIME × active cgroups per CPU, at most {} and at most --memory",
         format_duration(Tuning::default().longest_guard),
     ))]
     guard: Duration,

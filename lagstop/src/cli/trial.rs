@@ -75,11 +75,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = long_enough)]
     before: Duration,
 
-    /// Prioritise the cgroups whose paths match GLOB (repeatable)
+    /// Treat the cgroups whose paths match GLOB as light (repeatable). With lags and scx:PROGRAM, the scheduler still ranks all
+    /// cgroups by itself
     #[arg(long, value_name = "GLOB", value_parser = glob, conflicts_with = "from_diagnose")]
     light: Vec<Glob>,
 
-    /// Prioritise the cgroups that diagnose finds light and waiting (the default without --light)
+    /// Treat the cgroups as light that diagnose finds light and waiting (the default without --light)
     #[arg(long)]
     from_diagnose: bool,
 
@@ -273,8 +274,8 @@ pub(super) fn watch(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
         WatchedTrial::from_arguments(args.watched.clone()).ok_or("only `lagstop trial` starts its watchdog")?;
     let stands_still = |time| {
         say(format_args!(
-            "lagstop: the process of the trial has not responded for {time:?}: the host is too busy, or the process was stopped (Ctrl-Z). The \
-             watchdog is ending the trial and undoing its changes. Try again when the host is less busy\n"
+            "lagstop: the trial did not respond for {time:?}: it was stopped (Ctrl-Z), or the host is overloaded. The watchdog kills it and \
+             undoes its changes; there will be no result\n"
         ));
     };
     match watchdog::watch(&watched, stands_still) {
@@ -307,6 +308,7 @@ fn say_forgotten(restored: &Restored) -> Result<ExitCode, Failure> {
 fn say_undone(restored: &Restored) {
     match restored.discarded {
         Some(why) => say(format_args!("lagstop: {why}\n")),
+        None if restored.undone == 0 => say(format_args!("lagstop: the trial left no changes to undo\n")),
         None => {
             let plural = ending(restored.undone);
             say(format_args!("lagstop: {} change{plural} of a trial undone\n", restored.undone));

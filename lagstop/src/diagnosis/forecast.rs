@@ -168,6 +168,7 @@ impl Observations {
         let kernel = SimulatedKernel {
             tick: seconds(self.session.tick_ns, usual.tick),
             slice: seconds(self.session.base_slice_ns, usual.slice),
+            most_times: self.session.cgroup_mode().most_times(trace.cpus),
             ..usual
         };
         let curve = CostCurve::of(&self.samples);

@@ -374,7 +374,7 @@ impl<'a> Judged<'a> {
             Some(_) => by_calibration(confidence, Held::of("weight", &[ForecastFigure::LightP99])),
             None => confidence,
         };
-        let confidence = if advice::is_before_eevdf(&self.observations.session.kernel) {
+        let confidence = if advice::schedules_otherwise(&self.observations.session.kernel).is_some() {
             confidence.lowered("the simulation models another scheduler")
         } else {
             confidence

@@ -140,7 +140,7 @@ impl Observations {
             }
         }
         self.rate(interval);
-        let entitled = interval.entitled_cpu();
+        let entitled = interval.entitled_cpu(self.session.cgroup_mode());
         self.entitle(interval, &entitled);
         for listener in &interval.listeners {
             self.listeners.entry((listener.netns, listener.address)).or_default().add(listener, interval.duration_ns);

@@ -207,11 +207,12 @@ fn weight_for(observations: &Observations, shares: &Shares, number: usize, whole
         (0..groups.len())
             .filter(move |&other| other != number && shares.whole[other].got > 0.0 && asked.queue_above(other) == above)
     };
-    let others: f64 = beside().map(|other| groups[other].whole_weight()).sum();
+    let others: f64 = beside().map(|other| groups[other].whole_weight() * shares.whole[other].times()).sum();
     let all = whole.got + beside().map(|other| shares.whole[other].got).sum::<f64>();
-    // At most as much as all siblings together, which gives it half.
-    let part = (whole.equal / all).clamp(0.0, 0.5);
-    (others * part / (1.0 - part)).max(groups[number].whole_weight())
+    let part = (whole.equal / all).clamp(0.0, 0.99);
+    // At most as much as all siblings together.
+    let most: f64 = beside().map(|other| groups[other].whole_weight()).sum();
+    (others * part / (1.0 - part) / whole.times()).min(most).max(groups[number].whole_weight())
 }
 
 fn healthy(observations: &Observations, shares: &Shares, thresholds: &Thresholds, said: (Severity, String)) -> Finding {

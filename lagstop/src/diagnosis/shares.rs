@@ -53,6 +53,8 @@ pub(super) struct Whole {
     pub equal: f64,
     pub got: f64,
     pub waited: f64,
+    /// How often its weight counted, times seconds.
+    times: f64,
     /// Time of the intervals in which any of it ran.
     pub seconds: f64,
     /// Number of these intervals, and of those in which one of its tasks never slept.
@@ -96,6 +98,7 @@ impl Whole {
     fn add(&mut self, entitled: &Entitled, always: bool, duration: f64) {
         self.entitled += entitled.cpu * duration;
         self.equal += entitled.with_equal_weights * duration;
+        self.times += entitled.times * duration;
         self.seconds += duration;
         self.intervals += 1;
         self.always += u64::from(always);
@@ -103,6 +106,11 @@ impl Whole {
 
     pub(super) fn wait_per_cpu(&self) -> f64 {
         self.waited / self.got
+    }
+
+    /// How often its weight counted on average.
+    pub(super) fn times(&self) -> f64 {
+        self.times / self.seconds
     }
 
     /// Did one of its tasks want to run all the time, in nearly all of the intervals?
@@ -119,6 +127,7 @@ impl Shares {
         let mut own = vec![Own::default(); trace.groups.len()];
         let mut whole = vec![Whole::default(); trace.groups.len()];
         let (mut unknown, mut all) = (0.0, 0.0);
+        let most_times = observations.session.cgroup_mode().most_times(trace.cpus);
         for step in trace.steps.iter().filter(|step| step.duration > 0.0) {
             let mut cpus = step.cpus;
             let mut asking = Vec::with_capacity(step.demands.len());
@@ -126,7 +135,8 @@ impl Shares {
             for (group, demand) in &step.demands {
                 all += demand.ran;
                 if asked.is_placed(*group) {
-                    asking.push(Asking { group: *group, tasks: demand.load });
+                    let throttled = demand.load - demand.asks(step.duration);
+                    asking.push(Asking { group: *group, tasks: demand.load, throttled });
                     known.push(demand);
                 } else {
                     // It counts as entitled to what it got. The others share the rest.
@@ -134,7 +144,7 @@ impl Shares {
                     cpus -= demand.ran / step.duration;
                 }
             }
-            let shared = Entitlement::of(&trace.groups, &asking, cpus);
+            let shared = Entitlement::of(&trace.groups, &asking, cpus, most_times);
             // Cgroups that wanted to run, and whether one of their tasks never slept.
             let mut ran: BTreeMap<usize, bool> = BTreeMap::new();
             for ((one, demand), cpu) in asking.iter().zip(known).zip(shared.asking) {

@@ -9,7 +9,7 @@ mod fill;
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{Cgroup, CgroupId, Cores, Group, Interval, Nanos};
+use super::{Cgroup, CgroupId, CgroupMode, Cores, Group, Interval, Nanos};
 use fill::Tree;
 
 /// Tasks of a cgroup that want a CPU.
@@ -19,6 +19,16 @@ pub struct Asking {
     pub group: usize,
     /// How many are runnable on average.
     pub tasks: f64,
+    /// How many of them a quota stops on average: these do not count for the weight.
+    pub throttled: f64,
+}
+
+impl Asking {
+    /// How many count for the weight.
+    fn runnable(&self) -> f64 {
+        let tasks = self.tasks - self.throttled;
+        if tasks.is_finite() { tasks.max(0.0) } else { 0.0 }
+    }
 }
 
 /// How CPU time is to be shared.
@@ -39,26 +49,29 @@ pub struct Entitled {
     pub cpu: f64,
     /// What it would be entitled to if each cgroup in its queue had the usual weight.
     pub with_equal_weights: f64,
+    /// How often its weight counts.
+    pub times: f64,
 }
 
 impl Entitlement {
     /// Shares `cpus` among those that ask. Where there are fewer of `cpus` than are online, each CPU is worth the less.
-    pub fn of(groups: &[Group], asking: &[Asking], cpus: f64) -> Self {
-        Tree::new(groups, asking).share(cpus)
+    /// `most_times`: see [`CgroupMode::most_times`].
+    pub fn of(groups: &[Group], asking: &[Asking], cpus: f64, most_times: f64) -> Self {
+        Tree::new(groups, asking, most_times).share(cpus)
     }
 }
 
 impl Interval {
     /// Computes what each of its cgroups was entitled to.
-    pub fn entitle(&mut self) {
-        let entitled = self.entitled_cpu();
+    pub fn entitle(&mut self, mode: CgroupMode) {
+        let entitled = self.entitled_cpu(mode);
         for (cgroup, entitled) in self.cgroups.iter_mut().zip(entitled) {
             cgroup.entitled_cpu = entitled;
         }
     }
 
     /// In the order of its cgroups.
-    pub fn entitled_cpu(&self) -> Vec<Option<Cores>> {
+    pub fn entitled_cpu(&self, mode: CgroupMode) -> Vec<Option<Cores>> {
         let online: Vec<u32> = if self.cpus.is_empty() {
             (0..u32::try_from(self.host.cpus_online).unwrap_or(0).min(1 << 16)).collect()
         } else {
@@ -71,7 +84,8 @@ impl Interval {
         for cgroup in &self.cgroups {
             let known = cgroup.runnable_tasks(self.duration_ns).and_then(|tasks| {
                 let group = tree.place(cgroup, &online)?;
-                Some(Asking { group, tasks })
+                let throttled = cgroup.totals.wait_throttled_ns.unwrap_or_default().cores(self.duration_ns).0;
+                Some(Asking { group, tasks, throttled })
             });
             // If what it asks for or its place is unknown, it keeps what it got. The others share the rest.
             if known.is_none() {
@@ -80,7 +94,7 @@ impl Interval {
             asks.push(known.is_some());
             asking.extend(known);
         }
-        let entitled = Entitlement::of(&tree.groups, &asking, cpus);
+        let entitled = Entitlement::of(&tree.groups, &asking, cpus, mode.most_times(online.len()));
         let mut entitled = entitled.asking.into_iter().map(Cores);
         asks.into_iter().map(|asks| if asks { entitled.next() } else { None }).collect()
     }

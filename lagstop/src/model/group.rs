@@ -57,9 +57,9 @@ impl Group {
         if self.is_idle { IDLE } else { self.weight }
     }
 
-    /// Its weight in the queue of a CPU that has this part of its load (`calc_group_shares`).
-    pub fn share(&self, part: f64) -> f64 {
-        let whole = self.whole_weight();
+    /// Its weight in the queue of a CPU that has this part of its load, where it counts so many times (`calc_group_shares`).
+    pub fn share(&self, part: f64, times: f64) -> f64 {
+        let whole = self.whole_weight() * times;
         (whole * part).clamp(LEAST.min(whole), whole)
     }
 

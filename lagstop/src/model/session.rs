@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{ending, plural, show_cpus};
 
-use super::{GroupBy, Hook, HookState, Interval, LoadCredits, Measure, Nanos, Place, bounded};
+use super::{CgroupMode, GroupBy, Hook, HookState, Interval, LoadCredits, Measure, Nanos, Place, bounded};
 
 /// Host and settings with which a stream of intervals was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +60,10 @@ pub struct Session {
     /// (`CONFIG_RT_GROUP_SCHED`). `None` if unknown or not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rt_group_sched: Option<bool>,
+    /// What the kernel multiplies the weight of a cgroup by (`cgroup_mode` in /sys/kernel/debug/sched). `None` if the kernel does not
+    /// show it, or if it was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup_mode: Option<CgroupMode>,
     /// Cache and NUMA node of each possible CPU.
     #[serde(default, deserialize_with = "bounded::places")]
     pub topology: Vec<Place>,
@@ -94,6 +98,11 @@ impl Session {
     /// start.
     pub fn loaded_scheduler<'a>(&'a self, interval: &'a Interval) -> Option<&'a str> {
         interval.sched_ext.as_deref().or(self.sched_ext.as_deref())
+    }
+
+    /// What the kernel multiplied weights by: as recorded, or else by default.
+    pub fn cgroup_mode(&self) -> CgroupMode {
+        self.cgroup_mode.unwrap_or_else(|| CgroupMode::usual(&self.kernel))
     }
 
     /// Hooks that this kernel lacks or refused.

@@ -1,5 +1,7 @@
 //! A trial, for people and for programs.
 
+mod answer;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -10,6 +12,7 @@ use super::{
 };
 use crate::{
     diagnosis::ForecastFigure,
+    display::short_name,
     trial::{
         Policy, PolicyChange, Predicted, Prediction, PreparedTrial, Sides, TimeOfBlock, TrialOutcome, Tried,
         TriedFigure, TriedGroup, name,
@@ -40,8 +43,8 @@ fn plan_of(
         &format!("{}: plan of the trial. Nothing was changed. Use --apply to run it.", name(policy)),
     );
     page.blank();
-    side(&mut page, "light", &sides.light);
-    side(&mut page, "heavy", &sides.heavy);
+    side(&mut page, "light", &paths(&sides.light));
+    side(&mut page, "heavy", &paths(&sides.heavy));
     page.blank();
     predicted(&mut page, prediction);
     page.blank();
@@ -80,11 +83,15 @@ fn predicted(page: &mut Page, prediction: &Prediction) {
     }
 }
 
-fn side(page: &mut Page, what: &str, groups: &[TriedGroup]) {
-    let shown = groups.iter().take(TOP).map(|group| group.path.as_str()).collect::<Vec<_>>().join(", ");
-    let more = groups.len().saturating_sub(TOP);
+fn paths(groups: &[TriedGroup]) -> Vec<String> {
+    groups.iter().map(|group| group.path.clone()).collect()
+}
+
+fn side(page: &mut Page, what: &str, paths: &[String]) {
+    let shown = paths.iter().take(TOP).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = paths.len().saturating_sub(TOP);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    page.labelled(what, &format!("{}: {shown}{more}", groups.len()));
+    page.labelled(what, &format!("{}: {shown}{more}", paths.len()));
 }
 
 /// What would be changed, for programs.
@@ -112,7 +119,6 @@ enum PlannedFigure {
 /// # Errors
 /// When it cannot be written as JSON.
 pub fn plan_json(policy: Option<Policy>, prepared: &PreparedTrial) -> Result<String, serde_json::Error> {
-    let paths = |groups: &'_ [TriedGroup]| groups.iter().map(|group| group.path.clone()).collect::<Vec<_>>();
     let (light, heavy) = (paths(&prepared.sides.light), paths(&prepared.sides.heavy));
     json::document(&Plan {
         schema: "lagstop.trial-plan/1",
@@ -139,20 +145,28 @@ pub fn text(tried: &Tried, options: PageOptions) -> String {
     let mut page = Page::new(options);
     let outcome = &tried.outcome;
     let TrialOutcome { policy, pairs, light, heavy, block_seconds, .. } = outcome;
-    page.text("", Colour::Bold, &format!("{} on {}, Linux {}.", name(*policy), outcome.hostname, outcome.kernel));
+    if let Some(why) = &outcome.ended {
+        page.text("", Colour::Yellow, &format!("The trial ended early: {why}."));
+    }
+    answer::answer(outcome).iter().for_each(|line| page.text("", Colour::Bold, line));
+    undone(&mut page, tried);
+    if let Some(next) = answer::next(outcome) {
+        page.text("", Colour::Cyan, &next);
+    }
+    page.blank();
+    let blocks = plural(*pairs as u64, "block");
     page.text(
         "",
         Colour::None,
         &format!(
-            "{} prioritised (light), {} deprioritised (heavy); {} of {block_seconds} s with the policy, each between two without.",
-            plural(light.len() as u64, "cgroup"),
-            heavy.len(),
-            plural(*pairs as u64, "block")
+            "{} on {}, Linux {}: {blocks} of {block_seconds} s with the policy, each between two without.",
+            name(*policy),
+            outcome.hostname,
+            outcome.kernel,
         ),
     );
-    if let Some(why) = &outcome.ended {
-        page.text("", Colour::Yellow, &format!("The trial ended early: {why}."));
-    }
+    side(&mut page, "light", light);
+    side(&mut page, "heavy", heavy);
     page.blank();
     let headings =
         ["", "without", "with", "change", "95 % interval", "more than chance", "predicted change", "within prediction"];
@@ -174,7 +188,6 @@ pub fn text(tried: &Tried, options: PageOptions) -> String {
     }
     page.blank();
     how_measured(&mut page, outcome);
-    undone(&mut page, tried);
     page.text(
         "",
         Colour::Dim,
@@ -187,12 +200,17 @@ pub fn text(tried: &Tried, options: PageOptions) -> String {
 
 /// Whether the changes were undone.
 fn undone(page: &mut Page, tried: &Tried) {
-    let Tried { outcome, changed_by_others, notes } = tried;
+    let Tried { outcome, changed_by_others, loaded_scheduler, notes } = tried;
     if !outcome.not_undone.is_empty() {
-        page.text("", Colour::Red, "Not everything could be undone. To try again, run sudo lagstop trial --restore:");
+        page.text("", Colour::Red, "Not everything could be undone:");
         outcome.not_undone.iter().for_each(|why| page.text("  ", Colour::Red, why));
     } else if changed_by_others.is_empty() {
-        page.text("", Colour::Green, &format!("All changes were undone ({} in all, over all blocks).", outcome.undone));
+        let (colour, said) = match loaded_scheduler.as_deref() {
+            Some("") => (Colour::Green, "The kernel's own scheduler is back.".to_owned()),
+            Some(name) => (Colour::Red, format!("The sched_ext scheduler {} is loaded now.", short_name(name, 64))),
+            None => (Colour::Green, format!("All changes were undone ({} in all, over all blocks).", outcome.undone)),
+        };
+        page.text("", colour, &said);
     } else {
         let undone = outcome.undone;
         page.text(
@@ -208,11 +226,15 @@ fn undone(page: &mut Page, tried: &Tried) {
     notes.iter().for_each(|note| page.text("", Colour::Yellow, &format!("Note: {note}.")));
 }
 
-fn cells(figure: &TriedFigure) -> Vec<String> {
-    let shown = |value: Option<f64>| match figure.unit {
+fn shown(unit: Unit, value: Option<f64>) -> String {
+    match unit {
         Unit::Seconds => Unit::Ns.show_if_measured(value.map(|seconds| seconds * 1e9)),
         unit => unit.show_if_measured(value),
-    };
+    }
+}
+
+fn cells(figure: &TriedFigure) -> Vec<String> {
+    let shown = |value| shown(figure.unit, value);
     let from_to = |low: Option<f64>, high: Option<f64>| {
         low.zip(high).map(|(low, high)| format!("{} to {}", signed_percent(low), signed_percent(high)))
     };
@@ -305,7 +327,12 @@ pub fn schema() -> serde_json::Value {
 mod tests {
     use super::*;
 
-    fn figure(name: &'static str, label: &'static str, change: Option<f64>, predicted: Option<f64>) -> TriedFigure {
+    pub(super) fn figure(
+        name: &'static str,
+        label: &'static str,
+        change: Option<f64>,
+        predicted: Option<f64>,
+    ) -> TriedFigure {
         TriedFigure {
             name,
             label,
@@ -340,7 +367,7 @@ mod tests {
         }
     }
 
-    fn example() -> Tried {
+    pub(super) fn example() -> Tried {
         let outcome = TrialOutcome {
             schema: TrialOutcome::SCHEMA,
             policy: Some(Policy::Weight),
@@ -361,7 +388,7 @@ mod tests {
             undone: 12,
             not_undone: Vec::new(),
         };
-        Tried { outcome, changed_by_others: Vec::new(), notes: Vec::new() }
+        Tried { outcome, changed_by_others: Vec::new(), loaded_scheduler: None, notes: Vec::new() }
     }
 
     #[test]

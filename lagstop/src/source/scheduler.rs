@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fs};
 
-use crate::{kernel::configuration, model::Nanos};
+use crate::{
+    kernel::configuration,
+    model::{CgroupMode, Nanos},
+};
 
 /// What the simulation of it needs. `None` is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +16,8 @@ pub(super) struct Scheduler {
     pub(super) base_slice_ns: Option<Nanos>,
     /// See [`crate::model::Session::rt_group_sched`].
     pub(super) rt_group_sched: Option<bool>,
+    /// See [`crate::model::Session::cgroup_mode`].
+    pub(super) cgroup_mode: Option<CgroupMode>,
 }
 
 impl Scheduler {
@@ -23,6 +28,7 @@ impl Scheduler {
         Self {
             tick_ns: configuration.known().and_then(tick),
             base_slice_ns: SLICES.into_iter().find_map(|name| file(name)?.trim().parse().ok().map(Nanos)),
+            cgroup_mode: file("/sys/kernel/debug/sched/cgroup_mode").as_deref().and_then(CgroupMode::chosen),
             rt_group_sched: configuration.known().and_then(|set| rt_group_sched(set, &file("/proc/cmdline")?)),
         }
     }

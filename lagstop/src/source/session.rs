@@ -22,7 +22,7 @@ pub(super) fn session(
 ) -> Result<Session, SourceError> {
     let Identity { hostname, kernel, boot_id } = Identity::read()?;
     let cpus = Cpus::read()?.without(excluded);
-    let Scheduler { tick_ns, base_slice_ns, rt_group_sched } = Scheduler::read(&kernel);
+    let Scheduler { tick_ns, base_slice_ns, rt_group_sched, cgroup_mode } = Scheduler::read(&kernel);
     Ok(Session {
         lagstop_version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: now(),
@@ -45,6 +45,7 @@ pub(super) fn session(
         tick_ns,
         base_slice_ns,
         rt_group_sched,
+        cgroup_mode,
         topology,
         restricted: None,
         hooks,

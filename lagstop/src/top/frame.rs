@@ -40,12 +40,11 @@ pub(super) struct ActiveAlert {
 impl Frame {
     pub(super) fn new(
         n: u64,
-        mut interval: Interval,
+        interval: Interval,
         roles: HashMap<CgroupId, Role>,
         alerts: Vec<ActiveAlert>,
         overheads: Vec<Option<f32>>,
     ) -> Self {
-        interval.entitle();
         let mut severities: HashMap<(AlertSubject, AlertKind), Severity> = HashMap::new();
         let mut worst: HashMap<CgroupId, Severity> = HashMap::new();
         for Alert { subject, kind, severity, .. } in alerts.iter().map(|active| active.alert) {

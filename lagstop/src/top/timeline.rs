@@ -58,7 +58,8 @@ impl Timeline {
     }
 
     /// The frame that shows `interval`, the `n`th, as if all began with it. It is not taken in.
-    pub(super) fn glance(&self, n: u64, interval: Interval) -> Frame {
+    pub(super) fn glance(&self, n: u64, mut interval: Interval) -> Frame {
+        interval.entitle(self.session.cgroup_mode());
         let mut watch = Watch::new(&self.session, &self.thresholds, n);
         let roles = watch.advance(n, &interval);
         let alerts = watch.alerts(n, &interval, |_| None);
@@ -85,7 +86,8 @@ impl Timeline {
         Ok(Some(frame))
     }
 
-    fn frame_of(&self, n: u64, interval: Interval, roles: HashMap<CgroupId, Role>) -> Frame {
+    fn frame_of(&self, n: u64, mut interval: Interval, roles: HashMap<CgroupId, Role>) -> Frame {
+        interval.entitle(self.session.cgroup_mode());
         let alerts = self.watch.alerts(n, &interval, |n| self.ring.start_of(n));
         let mut frame = Frame::new(n, interval, roles, alerts, self.ring.overheads(n));
         frame.told = self.watch.told(n).cloned();

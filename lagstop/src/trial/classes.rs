@@ -1,6 +1,11 @@
 //! Who is to go first, and who pays.
 
-use std::{fs, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use globset::GlobSet;
 
@@ -34,8 +39,12 @@ impl TriedGroup {
 
     /// Is it idle already (`cpu.idle`)? Somebody wanted that, and it has no weight.
     pub(super) fn is_idle(&self) -> bool {
-        fs::read_to_string(self.directory.join("cpu.idle")).is_ok_and(|idle| idle.trim() == "1")
+        is_idle(&self.directory)
     }
+}
+
+fn is_idle(directory: &Path) -> bool {
+    fs::read_to_string(directory.join("cpu.idle")).is_ok_and(|idle| idle.trim() == "1")
 }
 
 /// Who is to go first, and who pays.
@@ -63,6 +72,17 @@ impl Sides {
         sides.sorted()
     }
 
+    /// The first of those that are light and wait long that lagstop itself runs in.
+    pub(super) fn own<'f>(finding: &'f Finding, hierarchy: &Hierarchy) -> Option<&'f str> {
+        let own = Own::find(hierarchy);
+        finding.cgroups.iter().filter(|candidate| candidate.waits_long).find_map(|candidate| {
+            let Subject::Cgroup { path, .. } = &candidate.cgroup else { return None };
+            let directory = hierarchy.directory(path)?;
+            let is_own = own.is_inside(CgroupId(directory.metadata().ok()?.ino()));
+            (is_own && !is_idle(&directory)).then_some(&**path)
+        })
+    }
+
     /// The cgroups whose paths `light` has, and the heaviest others, each at the level where the one competes with the other.
     ///
     /// # Errors
@@ -86,6 +106,10 @@ impl Sides {
         self.light.sort_by(|a, b| a.cores.total_cmp(&b.cores).then(a.id.cmp(&b.id)));
         self.heavy.sort_by(|a, b| b.cores.total_cmp(&a.cores).then(a.id.cmp(&b.id)));
         self
+    }
+
+    pub(super) const fn is_one_empty(&self) -> bool {
+        self.light.is_empty() || self.heavy.is_empty()
     }
 
     /// Those that are still there.

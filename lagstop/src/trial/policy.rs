@@ -35,7 +35,7 @@ pub enum Policy {
     LagsStatic,
     /// Higher weights for cgroups that use less CPU time
     Weight,
-    /// cpu.idle for the heaviest cgroups: they run only on otherwise idle CPUs
+    /// cpu.idle for the heaviest cgroups: they hardly run while a sibling wants to
     Idle,
     /// Short slices for light cgroups, long slices for heavy ones (Linux 6.12 and later)
     Slice,
@@ -123,7 +123,7 @@ impl Policy {
         match self {
             // What changes no cgroup does not ask which are light.
             Self::Lags | Self::Scx(_) => Ok(Vec::new()),
-            _ if sides.light.is_empty() || sides.heavy.is_empty() => Err(PolicyError::NotBoth),
+            _ if sides.is_one_empty() => Err(PolicyError::not_both(sides)),
             Self::LagsStatic => static_priority::changes(sides, kernel),
             Self::Weight => weights(sides, kernel),
             Self::Idle => {

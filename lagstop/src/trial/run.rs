@@ -24,7 +24,8 @@ use super::{
 use crate::{
     background::{Background, BackgroundError},
     diagnosis::{CompetitorsError, Finding, Observations, Rule, Thresholds},
-    display::plain,
+    display::{plain, short_name},
+    kernel::loaded_scheduler,
     model::{Interval, Session},
     units::KernelTime,
 };
@@ -104,9 +105,29 @@ pub enum Untried {
     Competitors(#[from] CompetitorsError),
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// One of the sides is empty, and `diagnose` may say why.
-    #[error("{source}. In the {before:?} before: {verdict}")]
-    NoSides { source: PolicyError, before: Duration, verdict: String },
+    /// One of the sides is empty. What `diagnose` says of the time before may tell why.
+    #[error("{source}.{}{} Diagnosis of the {before:?} before the trial: {verdict}", start_elsewhere(.own.as_deref()), choose(*.is_named))]
+    NoSides {
+        source: PolicyError,
+        /// The one that is light and waits long, and is left out because lagstop is in it.
+        own: Option<String>,
+        is_named: bool,
+        before: Duration,
+        verdict: String,
+    },
+}
+
+fn start_elsewhere(own: Option<&str>) -> String {
+    let Some(path) = own else { return String::new() };
+    format!(
+        " {} is light and waits long, but lagstop runs in it: start the trial in a cgroup of its own, with sudo systemd-run --scope --slice=lagstop.slice \
+         lagstop trial and the same options.",
+        short_name(path, 200)
+    )
+}
+
+const fn choose(is_named: bool) -> &'static str {
+    if is_named { "" } else { " Choose the light ones with --light." }
 }
 
 /// Progress of a trial.
@@ -184,8 +205,11 @@ pub fn prepare(
         None => Sides::of(&finding, kernel.hierarchy()),
     };
     let changes = changes(settings.policy, &sides, kernel).map_err(|source| {
-        cannot(if sides.light.is_empty() || sides.heavy.is_empty() {
-            Untried::NoSides { source, before: settings.before, verdict: finding.verdict.clone() }
+        cannot(if sides.is_one_empty() {
+            let is_named = settings.light.is_some();
+            let own = Sides::own(&finding, kernel.hierarchy()).filter(|_| !is_named && sides.light.is_empty());
+            let own = own.map(str::to_owned);
+            Untried::NoSides { source, own, is_named, before: settings.before, verdict: finding.verdict.clone() }
         } else {
             source.into()
         })
@@ -201,7 +225,7 @@ pub fn prepare(
 /// First changes of a policy. A trial compares both sides, whatever the policy needs.
 fn changes(policy: Option<Policy>, sides: &Sides, kernel: &Kernel) -> Result<Vec<PolicyChange>, PolicyError> {
     match policy {
-        _ if sides.light.is_empty() || sides.heavy.is_empty() => Err(PolicyError::NotBoth),
+        _ if sides.is_one_empty() => Err(PolicyError::not_both(sides)),
         Some(policy) => policy.changes(sides, kernel),
         None => Ok(Vec::new()),
     }
@@ -298,7 +322,9 @@ pub fn run(
         undone: restored.undone,
         not_undone: restored.failed.iter().map(NotUndone::to_string).collect(),
     };
-    Ok(Tried { outcome, changed_by_others: restored.left, notes })
+    let loaded_scheduler =
+        settings.policy.filter(|policy| policy.switches_scheduler()).and_then(|_| loaded_scheduler());
+    Ok(Tried { outcome, changed_by_others: restored.left, loaded_scheduler, notes })
 }
 
 /// The calling thread goes before what `lags-static` makes real-time, until this is dropped: else it may wait for it to put
@@ -393,6 +419,8 @@ impl Trial<'_> {
             switch.learn(&mut || self.watchdog.beat())?;
         }
         let begins = Instant::now();
+        // Nobody listened while the scheduler was switched.
+        self.heard = begins;
         let ends = begins + self.settings.block;
         let counts = begins + self.settings.block.mul_f64(SETTLES)..ends;
         let latest = begins + self.settings.block.mul_f64(SETTLES_AT_MOST);

@@ -14,6 +14,10 @@ pub struct Tried {
     /// Settings that other programs changed during the trial, with their current values. They stay, and do not count as
     /// `not_undone`.
     pub changed_by_others: Vec<String>,
+    /// The sched_ext scheduler that was loaded after a policy which switches the host's scheduler; empty: none, so the kernel's own is back.
+    /// `None` with other policies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loaded_scheduler: Option<String>,
     /// Permissions that the trial or its watchdog lacked, and the consequences.
     pub notes: Vec<String>,
 }

@@ -3,14 +3,17 @@
 use std::{thread, time::Duration};
 
 use lagstop::{
+    host::Cpus,
     kernel::KernelCgroup,
-    model::{Cgroup, CgroupId, GroupBy, Level, Nanos},
+    model::{Cgroup, CgroupId, CgroupMode, GroupBy, Level, Nanos},
     source::Stream,
 };
 
 use crate::{
     Test,
-    fixture::{Probes, Setup, TestCgroup, assert_within, eventually, own_cgroups, tolerance, with_stream_every},
+    fixture::{
+        Probes, Setup, TestCgroup, assert_within, eventually, own_cgroups, tolerance, with_stream, with_stream_every,
+    },
 };
 
 pub(crate) const TESTS: &[Test] = &[
@@ -20,6 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_row_is_given_back_and_its_next_owner_inherits_nothing", reuse),
     ("a_cgroup_that_is_gone_is_still_named", gone),
     ("each_level_of_the_tree_is_as_it_was_set", levels),
+    ("the_weight_of_a_cgroup_with_many_tasks_counts_as_the_kernel_counts_it", many_tasks),
 ];
 
 fn nested() {
@@ -140,6 +144,26 @@ fn gone() {
 }
 
 /// As Kubernetes and systemd lay them out.
+/// On one CPU: how the kernel divides a weight over CPUs does not matter there.
+fn many_tasks() {
+    const THREADS: u32 = 4;
+    let (many, one) = (TestCgroup::new("many"), TestCgroup::new("one"));
+    let cpus = Cpus::read().unwrap().online;
+    let mut loads = [(&many, THREADS), (&one, 1)]
+        .map(|(cgroup, threads)| cgroup.start(&format!("crowd {} {threads} 120000", cpus[0])));
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    loads.iter_mut().for_each(|load| load.go());
+    let mode = with_stream(GroupBy::Scheduler, async |stream| stream.session.cgroup_mode());
+    let used = || [&many, &one].map(TestCgroup::cpu_ns);
+    let before = used();
+    thread::sleep(Duration::from_secs(4));
+    let now = used();
+    let [many, one] = [0, 1].map(|n| now[n] - before[n]);
+    let times = CgroupMode::times(THREADS.into(), mode.most_times(cpus.len()));
+    println!("{mode:?} on {} CPUs: {many} ns beside {one} ns, a factor of {times} was expected", cpus.len());
+    assert_within("CPU time of four threads", many, (one as f64 * times) as u64, tolerance(10.0));
+}
+
 fn levels() {
     const UID: &str = "11111111_2222_3333_4444_555555555555";
     let host = TestCgroup::new("levels");

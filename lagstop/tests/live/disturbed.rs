@@ -112,7 +112,7 @@ fn neighbour() {
     let others = run["waits"]["behind_others_ns"].as_u64().unwrap();
     assert!(it["wait_ns"].as_u64().unwrap() > others / 10, "{behind:?}");
     // The neighbour's weight is split over its CPUs: on each it is entitled to a third beside one thread of another cgroup. Since
-    // Linux 7.3 it has all of it on each (`cgroup_mode`), so it is entitled to half. In a short run it may get less of that: a new
+    // Linux 7.3 it counts once for each of these CPUs (`CgroupMode`), so it is entitled to half. In a short run it may get less of that: a new
     // task goes first.
     let waited = run["shares"]["waited"].as_f64().unwrap();
     let is_split = kernel_version(report["kernel"].as_str().unwrap()).unwrap() < (7, 3);

@@ -664,6 +664,7 @@ fn is_given_back(policy: &str, arguments: &[&str]) {
     let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((outcome["policy"].as_str(), outcome["pairs"].as_u64()), (Some(policy), Some(2)), "{outcome}");
     assert_eq!((outcome["undone"].as_u64(), &outcome["ended"]), (Some(2), &Value::Null), "{outcome}");
+    assert_eq!(outcome["loaded_scheduler"], "", "{outcome}");
     let figures = outcome["figures"].as_array().unwrap();
     for name in ["busy", "light_waiting"] {
         let figure = figures.iter().find(|figure| figure["name"] == name).unwrap();

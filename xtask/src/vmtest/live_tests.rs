@@ -87,6 +87,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     truth("a_row_is_given_back_and_its_next_owner_inherits_nothing", &["switches", "switch-cost"]),
     truth("a_cgroup_that_is_gone_is_still_named", &["switches"]),
     program("each_level_of_the_tree_is_as_it_was_set"),
+    program_on_kernel("the_weight_of_a_cgroup_with_many_tasks_counts_as_the_kernel_counts_it"),
     long_truth("record_names_200_busy_cgroups_and_their_costs_add_up", &["switches", "switch-cost", "runq-wait"]),
     on_a_host("ten_thousand_cgroups_that_come_and_go_have_a_row_each"),
     long_truth("cgroups_come_and_go_in_a_table_that_is_smaller_than_their_number", &["switches"]),

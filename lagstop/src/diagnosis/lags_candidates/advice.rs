@@ -178,13 +178,34 @@ pub(super) fn caveats(judged: &Judged<'_>) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if is_before_eevdf(&judged.observations.session.kernel) && judged.plans.is_some() {
-        caveats.push("The simulation models EEVDF (Linux 6.6 and later), but this kernel uses CFS.".to_owned());
-    }
+    caveats.extend(judged.plans.as_ref().and_then(|_| schedules_otherwise(&judged.observations.session.kernel)));
     caveats
 }
 
-/// Is it Linux before 6.6?
-pub(super) fn is_before_eevdf(release: &str) -> bool {
-    kernel_version(release).is_some_and(|version| version < (6, 6))
+/// How a kernel schedules, if not as the simulation does: as Linux 6.6 to 7.2.
+pub(super) fn schedules_otherwise(release: &str) -> Option<String> {
+    let version = kernel_version(release)?;
+    if version < (6, 6) {
+        Some("The simulation models EEVDF (Linux 6.6 and later), but this kernel uses CFS.".to_owned())
+    } else if version >= (7, 3) {
+        Some(
+            "The simulation models a queue for each cgroup (Linux 6.6 to 7.2), but this kernel picks from one queue for each \
+             CPU."
+                .to_owned(),
+        )
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_that_are_not_simulated_are_said() {
+        let says = |release, what| schedules_otherwise(release).is_some_and(|said| said.contains(what));
+        assert!(says("5.10.0-32-amd64", "uses CFS") && says("7.3.4+deb13-amd64", "one queue for each CPU"));
+        assert_eq!(["6.6.0", "6.12.107+deb13-amd64", "7.2.0", "unknown"].map(schedules_otherwise), [const { None }; 4]);
+    }
 }

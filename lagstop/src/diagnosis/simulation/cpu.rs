@@ -101,6 +101,7 @@ impl Cpu {
             return;
         }
         self.fair.push(task);
+        shared.count(task, 1, self.at);
         let group = shared.place(task);
         let (slice, rest) = shared.entity(task);
         self.enqueue(Entity::new(Who::Task(task), 1.0, slice, false), rest, group, shared);
@@ -129,7 +130,7 @@ impl Cpu {
             match own.slice().filter(|_| !is_held) {
                 Some(slice) => {
                     let part = own.weight().max(own.load());
-                    let weight = shared.weight(number, part, own.load());
+                    let weight = shared.weight(number, part, own.load(), self.at);
                     let rest = own.rest;
                     let queue = &mut self.queues[index(above)];
                     if queue.find(who).is_none() {
@@ -172,7 +173,7 @@ impl Cpu {
 
     /// A task falls asleep. If it had more than its share, it may have to go on competing.
     pub(super) fn sleep(&mut self, task: usize, shared: &mut Shared<'_>) {
-        self.take_off(task);
+        self.take_off(task, shared);
         if shared.is_real_time(task) {
             return;
         }
@@ -196,7 +197,7 @@ impl Cpu {
 
     /// A task moves to another CPU, or ends.
     pub(super) fn remove(&mut self, task: usize, shared: &mut Shared<'_>) {
-        self.take_off(task);
+        self.take_off(task, shared);
         let group = shared.place(task);
         let who = Who::Task(task);
         if self.queues[index(group)].find(who).is_none() {
@@ -212,8 +213,12 @@ impl Cpu {
         self.climb(group, shared);
     }
 
-    fn take_off(&mut self, task: usize) {
+    fn take_off(&mut self, task: usize, shared: &mut Shared<'_>) {
+        let before = self.fair.len();
         self.fair.retain(|&it| it != task);
+        if self.fair.len() < before {
+            shared.count(task, -1, self.at);
+        }
         self.real_time.retain(|&it| it != task);
         if self.running == Some(task) {
             self.running = None;

@@ -9,6 +9,8 @@ pub struct SimulatedKernel {
     pub slice: f64,
     /// How long a real-time task runs before another of its priority does (`sched_rr_timeslice_ms`).
     pub real_time_slice: f64,
+    /// How often the weight of a cgroup counts at most ([`crate::model::CgroupMode`]).
+    pub most_times: f64,
 }
 
 impl SimulatedKernel {
@@ -16,6 +18,6 @@ impl SimulatedKernel {
     /// (`get_update_sysctl_factor`).
     pub fn usual(cpus: usize) -> Self {
         let factor = 1 + cpus.clamp(1, 8).ilog2();
-        Self { tick: 0.004, slice: 0.0007 * f64::from(factor), real_time_slice: 0.1 }
+        Self { tick: 0.004, slice: 0.0007 * f64::from(factor), real_time_slice: 0.1, most_times: 1.0 }
     }
 }

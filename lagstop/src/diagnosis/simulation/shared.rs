@@ -3,8 +3,9 @@
 use super::{
     Group, Served, SimulatedKernel, SimulatedPolicy, SimulatedWaits, SimulationOutcome, Trace,
     credit::Credits,
-    fair::{Entity, Rest, Who},
+    fair::{Entity, LOAD_TIME, Rest, Who, decay},
 };
+use crate::model::CgroupMode;
 
 /// What all CPUs know.
 #[derive(Debug)]
@@ -13,6 +14,10 @@ pub(super) struct Shared<'a> {
     pub(super) tree: Vec<Group>,
     /// The load of each cgroup on all CPUs, as last reported by them (`tg->load_avg`).
     pub(super) loads: Vec<f64>,
+    /// Fair tasks of each cgroup, with all that is inside of it, that run or wait on any CPU.
+    runnable: Vec<Runnable>,
+    /// How often the weight of each counts at most.
+    most_times: Vec<f64>,
     /// For each cgroup, the cgroup in whose queue its tasks compete.
     pub(super) places: Vec<Option<usize>>,
     /// For each cgroup, all from the root down to it that have a queue.
@@ -54,6 +59,26 @@ pub(super) enum State {
     Done,
 }
 
+/// How many are runnable, and on average over some tens of milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Runnable {
+    tasks: usize,
+    mean: f64,
+    /// When that was the mean.
+    at: f64,
+}
+
+impl Runnable {
+    fn mean(self, now: f64) -> f64 {
+        let tasks = self.tasks as f64;
+        tasks + (self.mean - tasks) * decay(now - self.at, LOAD_TIME)
+    }
+
+    fn change(&mut self, change: isize, now: f64) {
+        *self = Self { tasks: self.tasks.saturating_add_signed(change), mean: self.mean(now), at: now };
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QuotaState {
     pub(super) used: f64,
@@ -88,6 +113,8 @@ impl<'a> Shared<'a> {
         Self {
             kernel,
             loads: vec![0.0; groups],
+            runnable: vec![Runnable::default(); groups],
+            most_times: trace.groups.iter().map(|group| most_times(group, kernel)).collect(),
             lines: (0..groups).map(line).collect(),
             places: (0..groups).map(|number| with_queue(&tree, Some(number))).collect(),
             policy,
@@ -168,9 +195,20 @@ impl<'a> Shared<'a> {
     }
 
     /// The weight of a cgroup on a CPU that has `part` of its load, and last reported `told`.
-    pub(super) fn weight(&self, number: usize, part: f64, told: f64) -> f64 {
+    pub(super) fn weight(&self, number: usize, part: f64, told: f64, now: f64) -> f64 {
         let all = self.loads[number] - told + part;
-        self.tree[number].share(if all > 0.0 { (part / all).clamp(0.0, 1.0) } else { 1.0 })
+        let most_times = self.most_times[number];
+        let times = if most_times > 1.0 { CgroupMode::times(self.runnable[number].mean(now), most_times) } else { 1.0 };
+        self.tree[number].share(if all > 0.0 { (part / all).clamp(0.0, 1.0) } else { 1.0 }, times)
+    }
+
+    /// A fair task begins or ends to run or wait on a CPU.
+    pub(super) fn count(&mut self, task: usize, change: isize, now: f64) {
+        let mut group = self.place(task).filter(|_| self.kernel.most_times > 1.0);
+        while let Some(number) = group {
+            self.runnable[number].change(change, now);
+            group = self.tree[number].parent;
+        }
     }
 
     pub(super) fn is_throttled(&self, number: usize) -> bool {
@@ -249,6 +287,14 @@ impl<'a> Shared<'a> {
         let groups = all.iter().filter(|it| !it.is_leaving).filter_map(|it| self.ranked(it.who));
         let first = groups.min_by(|&a, &b| self.credits.at(a, now).total_cmp(&self.credits.at(b, now)));
         first.map_or(picked, Who::Group)
+    }
+}
+
+/// How often the weight of a cgroup counts at most: no more often than it has CPUs.
+fn most_times(group: &Group, kernel: &SimulatedKernel) -> f64 {
+    match group.cpus.iter().filter(|&&has| has).count() {
+        0 => kernel.most_times,
+        cpus => kernel.most_times.min(cpus as f64),
     }
 }
 

@@ -3,12 +3,14 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{Asking, Entitled, Entitlement};
-use crate::model::Group;
+use crate::model::{CgroupMode, Group};
 
 /// The most CPU sets that are considered. Hosts have only a few.
 const MOST_SETS: usize = 64;
 /// Tolerance for rounding errors, in CPUs.
 const ROUNDING: f64 = 1e-9;
+/// The largest weight: sums of larger ones would not be finite. The kernel's own limit is far below.
+const HEAVIEST: f64 = 1e12;
 
 /// Those that ask, in their queues.
 pub(super) struct Tree<'a> {
@@ -18,6 +20,8 @@ pub(super) struct Tree<'a> {
     queues: Vec<Queue>,
     /// Queues in which anything is asked for, each after the one that contains it.
     order: Vec<usize>,
+    /// How often the weight of each cgroup counts beside its siblings'.
+    times: Vec<f64>,
 }
 
 /// The queue of a cgroup.
@@ -45,7 +49,7 @@ struct Filled {
 }
 
 impl<'a> Tree<'a> {
-    pub(super) fn new(groups: &'a [Group], asking: &'a [Asking]) -> Self {
+    pub(super) fn new(groups: &'a [Group], asking: &'a [Asking], most_times: f64) -> Self {
         let root = groups.len();
         let mut queues = vec![Queue::default(); root + 1];
         let mut is_in = vec![false; root + 1];
@@ -69,7 +73,32 @@ impl<'a> Tree<'a> {
             order.extend(&queues[at].groups);
             n += 1;
         }
-        Self { groups, asking, queues, order }
+        let mut tree = Self { groups, asking, queues, order, times: vec![1.0; root + 1] };
+        if most_times > 1.0 {
+            tree.times = tree.count(most_times);
+        }
+        tree
+    }
+
+    /// How often each weight counts.
+    fn count(&self, most_times: f64) -> Vec<f64> {
+        let mut tasks = vec![0.0; self.queues.len()];
+        // Where all that ask inside have the same CPU set, it is probably its own, too.
+        let mut sets: Vec<&[bool]> = vec![&[]; self.queues.len()];
+        for &at in self.order.iter().rev() {
+            let queue = &self.queues[at];
+            let own: f64 = queue.tasks.iter().map(|&n| self.asking[n].runnable()).sum();
+            tasks[at] = own + queue.groups.iter().map(|&number| tasks[number]).sum::<f64>();
+            let of_tasks = queue.tasks.iter().map(|&n| self.set(&self.asking[n]));
+            let mut inside = of_tasks.chain(queue.groups.iter().map(|&number| sets[number]));
+            let first = inside.next().unwrap_or_default();
+            sets[at] = if inside.all(|set| set == first) { first } else { &[] };
+        }
+        let most = |set: &[bool]| match set.iter().filter(|&&has| has).count() {
+            0 => most_times,
+            cpus => most_times.min(cpus as f64),
+        };
+        tasks.into_iter().zip(sets).map(|(tasks, set)| CgroupMode::times(tasks, most(set))).collect()
     }
 
     pub(super) fn share(&self, cpus: f64) -> Entitlement {
@@ -161,7 +190,8 @@ impl<'a> Tree<'a> {
 
     /// Who competes in a queue: the cgroups, and then the tasks. Each task has the usual weight.
     fn claims(&self, queue: &Queue, most: &[f64], demand: &[f64]) -> Vec<Claim> {
-        let group = |&number: &usize| Claim { weight: self.groups[number].whole_weight(), demand: demand[number] };
+        let weight = |number: usize| self.groups[number].whole_weight() * self.times[number];
+        let group = |&number: &usize| Claim { weight: weight(number), demand: demand[number] };
         let tasks = |&n: &usize| Claim { weight: self.asking[n].tasks.ceil().max(1.0), demand: most[n] };
         queue.groups.iter().map(group).chain(queue.tasks.iter().map(tasks)).collect()
     }
@@ -171,11 +201,17 @@ impl<'a> Tree<'a> {
         for &at in &self.order {
             let queue = &self.queues[at];
             let mut claims = self.claims(queue, most, &filled.demand);
-            claims[..queue.groups.len()].iter_mut().for_each(|claim| claim.weight = 1.0);
+            for (claim, &number) in claims.iter_mut().zip(&queue.groups) {
+                claim.weight = self.times[number];
+            }
             let equal = by_weight(filled.cpu[at], &claims);
             for (&number, &with_equal_weights) in queue.groups.iter().zip(&equal) {
-                groups[number] =
-                    Entitled { demand: filled.demand[number], cpu: filled.cpu[number], with_equal_weights };
+                groups[number] = Entitled {
+                    demand: filled.demand[number],
+                    cpu: filled.cpu[number],
+                    with_equal_weights,
+                    times: self.times[number],
+                };
             }
         }
         Entitlement { asking: filled.asking, groups }
@@ -188,7 +224,7 @@ fn sum(all: &[f64], of: &[bool]) -> f64 {
 
 /// Shares `cpu` by weight, where none gets more than it asks for.
 fn by_weight(cpu: f64, claims: &[Claim]) -> Vec<f64> {
-    let weight = |claim: &Claim| if claim.weight > 0.0 { claim.weight } else { f64::MIN_POSITIVE };
+    let weight = |claim: &Claim| if claim.weight > 0.0 { claim.weight.min(HEAVIEST) } else { f64::MIN_POSITIVE };
     let mut order: Vec<usize> = (0..claims.len()).collect();
     let level = |n: usize| claims[n].demand / weight(&claims[n]);
     order.sort_unstable_by(|&a, &b| level(a).total_cmp(&level(b)));

@@ -12,14 +12,14 @@ fn groups(all: &[Of]) -> Vec<Group> {
 
 fn asking(all: &[Of]) -> Vec<Asking> {
     let asks = all.iter().enumerate().filter(|(_, of)| of.2 > 0.0);
-    asks.map(|(group, &(.., tasks))| Asking { group, tasks }).collect()
+    asks.map(|(group, &(.., tasks))| Asking { group, tasks, throttled: 0.0 }).collect()
 }
 
 /// What those that ask are entitled to, with three decimals, where `change` was made to the cgroups.
 fn changed(cpus: f64, all: &[Of], change: impl Fn(&mut [Group])) -> Vec<f64> {
     let mut groups = groups(all);
     change(&mut groups);
-    rounded(&Entitlement::of(&groups, &asking(all), cpus).asking)
+    rounded(&Entitlement::of(&groups, &asking(all), cpus, 1.0).asking)
 }
 
 fn rounded(all: &[f64]) -> Vec<f64> {
@@ -50,10 +50,34 @@ fn a_level_shares_what_the_one_above_it_gets() {
     // Pods of weights 1 and 3 inside of kubepods, which weighs 2 beside a system of 1.
     let all = [(None, 2.0, 0.0), (Some(0), 1.0, 4.0), (Some(0), 3.0, 4.0), (None, 1.0, 4.0)];
     assert_eq!(of(3.0, &all), [0.5, 1.5, 1.0]);
-    let shares = Entitlement::of(&groups(&all), &asking(&all), 3.0).groups;
+    let shares = Entitlement::of(&groups(&all), &asking(&all), 3.0, 1.0).groups;
     let figures = |n: usize| rounded(&[shares[n].demand, shares[n].cpu, shares[n].with_equal_weights]);
     assert_eq!((figures(0), figures(3)), (vec![8.0, 2.0, 1.5], vec![4.0, 1.0, 1.5]));
     assert_eq!((figures(1), figures(2)), (vec![4.0, 0.5, 1.0], vec![4.0, 1.5, 1.0]));
+}
+
+#[test]
+fn a_weight_counts_for_each_task_where_the_kernel_does_it_so() {
+    let of =
+        |cpus, all: &[Of], most_times| rounded(&Entitlement::of(&groups(all), &asking(all), cpus, most_times).asking);
+    let all = [(None, 1.0, 4.0), (None, 1.0, 1.0)];
+    assert_eq!(of(1.0, &all, 1.0), [0.5, 0.5]);
+    assert_eq!(of(1.0, &all, 2.0), [0.667, 0.333], "no more often than there are CPUs");
+    assert_eq!(of(1.0, &all, 4.0), [0.75, 0.25]);
+    // Tasks of all below count at the top, and those of each in its own queue.
+    let tree = [(None, 1.0, 0.0), (Some(0), 1.0, 3.0), (Some(0), 1.0, 1.0), (None, 1.0, 4.0)];
+    assert_eq!(of(1.2, &tree, 2.0), [0.4, 0.2, 0.6]);
+    // Not those that a quota stops.
+    let stopped = [(0, 4.0, 3.0), (1, 1.0, 0.0)].map(|(group, tasks, throttled)| Asking { group, tasks, throttled });
+    assert_eq!(rounded(&Entitlement::of(&groups(&all), &stopped, 1.0, 4.0).asking), [0.5, 0.5]);
+    // No more often than there are CPUs in its set, which a cgroup of cgroups that all have the same set has as well.
+    let on_one_cpu = |all: &[Of]| {
+        let confine = |group| Group { cpus: vec![true, false, false, false], ..group };
+        let confined: Vec<Group> = groups(all).into_iter().map(confine).collect();
+        rounded(&Entitlement::of(&confined, &asking(all), 4.0, 4.0).asking)
+    };
+    assert_eq!(on_one_cpu(&tree), [0.25, 0.25, 0.5]);
+    assert_eq!(on_one_cpu(&[(None, 1.0, 0.0), (Some(0), 1.0, 4.0), (None, 1.0, 1.0)]), [0.5, 0.5]);
 }
 
 #[test]
@@ -129,7 +153,7 @@ fn cgroup(id: u64, path: &str, levels: Option<&[f64]>, cpu_ms: u64, wait_ms: u64
 #[test]
 fn an_interval_says_what_its_cgroups_were_entitled_to() {
     let of = |cgroups: Vec<Cgroup>| -> Vec<Option<f64>> {
-        let entitled = interval_of(0, cgroups).entitled_cpu();
+        let entitled = interval_of(0, cgroups).entitled_cpu(CgroupMode::Smp);
         entitled.into_iter().map(|cpu| cpu.map(|cpu| (cpu.0 * 1e3).round() / 1e3)).collect()
     };
     let pods = || {
@@ -149,14 +173,14 @@ fn an_interval_says_what_its_cgroups_were_entitled_to() {
     let mut unmeasured = pods();
     unmeasured[2].totals.runq_wait_ns = None;
     assert_eq!(of(unmeasured), [Some(0.833), Some(1.667), None]);
-    assert_eq!(Interval::default().entitled_cpu(), []);
+    assert_eq!(Interval::default().entitled_cpu(CgroupMode::Smp), []);
 }
 
 #[test]
 fn a_wait_that_was_booked_late_is_not_taken_for_many_tasks() {
     let mut late = cgroup(10, "/a", Some(&[100.0]), 10, 9_000);
     late.totals.threads = 1;
-    assert_eq!(interval_of(0, vec![late]).entitled_cpu(), [Some(Cores(1.0))]);
+    assert_eq!(interval_of(0, vec![late]).entitled_cpu(CgroupMode::Smp), [Some(Cores(1.0))]);
 }
 
 /// Cgroups inside of one another, some with a quota: weights, what they are inside of, tasks, quotas in CPUs.
@@ -174,15 +198,16 @@ fn any_tree() -> impl Strategy<Value = (Vec<Group>, Vec<Asking>)> {
             quota: quota.map(|cpus| (cpus * 0.1, 0.1)),
             ..Group::default()
         };
-        let asking = all.iter().enumerate().map(|(group, one)| Asking { group, tasks: one.2 }).collect();
+        let asking =
+            all.iter().enumerate().map(|(group, one)| Asking { group, tasks: one.2, throttled: 0.0 }).collect();
         (all.iter().enumerate().map(group).collect(), asking)
     })
 }
 
 proptest! {
     #[test]
-    fn no_more_than_there_is_is_granted_and_nobody_gets_more_than_it_wants((groups, asking) in any_tree(), cpus in 0.1f64..8.0) {
-        let shared = Entitlement::of(&groups, &asking, cpus);
+    fn no_more_than_there_is_is_granted_and_nobody_gets_more_than_it_wants((groups, asking) in any_tree(), cpus in 0.1f64..8.0, times in 1.0f64..8.0) {
+        let shared = Entitlement::of(&groups, &asking, cpus, times);
         prop_assert!(shared.asking.iter().sum::<f64>() <= cpus + 1e-9);
         for (one, cpu) in asking.iter().zip(&shared.asking) {
             prop_assert!((0.0..=one.tasks + 1e-9).contains(cpu));
@@ -197,22 +222,23 @@ proptest! {
     }
 
     #[test]
-    fn no_cpu_is_left_idle_while_anybody_wants_it((groups, asking) in any_tree(), cpus in 0.1f64..8.0) {
+    fn no_cpu_is_left_idle_while_anybody_wants_it((groups, asking) in any_tree(), cpus in 0.1f64..8.0, times in 1.0f64..8.0) {
         let unlimited: Vec<Group> = groups.into_iter().map(|group| Group { quota: None, ..group }).collect();
         let all: f64 = asking.iter().map(|one| one.tasks).sum();
-        let granted: f64 = Entitlement::of(&unlimited, &asking, cpus).asking.iter().sum();
+        let granted: f64 = Entitlement::of(&unlimited, &asking, cpus, times).asking.iter().sum();
         prop_assert!((granted - all.min(cpus)).abs() < 1e-9, "{granted} of {cpus} for {all}");
     }
 
     #[test]
     fn sets_of_cpus_hold_no_more_than_they_have(
         pinned in prop::collection::vec((0usize..4, 0usize..4, 0.0f64..4.0, 0.1f64..10.0), 1..10),
+        times in 1.0f64..4.0,
     ) {
         let set = |a: usize, b: usize| (0..4).map(|cpu| cpu == a || cpu == b).collect::<Vec<bool>>();
         let groups: Vec<Group> =
             pinned.iter().map(|&(a, b, _, weight)| Group { cpus: set(a, b), weight, ..Group::default() }).collect();
-        let asking: Vec<Asking> = pinned.iter().enumerate().map(|(group, one)| Asking { group, tasks: one.2 }).collect();
-        let shared = Entitlement::of(&groups, &asking, 4.0).asking;
+        let asking: Vec<Asking> = pinned.iter().enumerate().map(|(group, one)| Asking { group, tasks: one.2, throttled: 0.0 }).collect();
+        let shared = Entitlement::of(&groups, &asking, 4.0, times).asking;
         for group in &groups {
             let is_inside = |one: &Asking| groups[one.group].cpus.iter().zip(&group.cpus).all(|(&own, &has)| has || !own);
             let inside: f64 = asking.iter().zip(&shared).filter(|(one, _)| is_inside(one)).map(|(_, cpu)| cpu).sum();
@@ -224,13 +250,14 @@ proptest! {
     fn no_tree_is_too_strange(
         parents in prop::collection::vec((prop::option::of(0usize..12), any::<f64>(), any::<f64>(), any::<bool>()), 0..8),
         cpus in any::<f64>(),
+        times in any::<f64>(),
     ) {
         let groups: Vec<Group> = parents
             .iter()
             .map(|&(parent, weight, _, has_queue)| Group { parent, weight, has_queue, ..Group::default() })
             .collect();
-        let asking: Vec<Asking> = parents.iter().enumerate().map(|(group, one)| Asking { group: group * 2, tasks: one.2 }).collect();
-        let shared = Entitlement::of(&groups, &asking, cpus).asking;
+        let asking: Vec<Asking> = parents.iter().enumerate().map(|(group, one)| Asking { group: group * 2, tasks: one.2, throttled: 0.0 }).collect();
+        let shared = Entitlement::of(&groups, &asking, cpus, times).asking;
         prop_assert!(shared.iter().all(|cpu| cpu.is_finite() && *cpu >= 0.0), "{shared:?}");
     }
 }

@@ -400,7 +400,7 @@ fn described_limits(limits: &CgroupLimits) -> Vec<(&'static str, String)> {
         None => not_read(),
     };
     let weight = limits.weight.map_or_else(not_read, |weight| {
-        let idle = if limits.idle == Some(true) { "; idle: runs only on otherwise idle CPUs" } else { "" };
+        let idle = if limits.idle == Some(true) { "; idle: hardly runs while a sibling wants to" } else { "" };
         format!("{weight} (default {}){idle}", limits.default_weight)
     });
     vec![("quota", quota), ("weight", weight), ("CPUs", limits.cpus.clone().unwrap_or_else(not_read))]

@@ -7,15 +7,16 @@ use thiserror::Error;
 use super::THROTTLE;
 use crate::{
     display::short_name,
-    trial::{SwitchError, cgroup_file::BUDGET},
+    trial::{Sides, SwitchError, cgroup_file::BUDGET},
 };
 
 #[derive(Debug, Error)]
 pub enum PolicyError {
     #[error(
-        "the policy needs light cgroups with long waits and heavy cgroups beside them; lagstop did not find both (idle cgroups, and the one that lagstop runs in, do not count). Name the light ones with --light"
+        "there are {light} light cgroups and {heavy} heavy ones, and a trial needs both. Cgroups with cpu.idle, and those that contain \
+         lagstop itself, are left out"
     )]
-    NotBoth,
+    NotBoth { light: usize, heavy: usize },
     #[error(
         "the sched_ext scheduler {} is loaded, and may ignore weights, cpu.idle and slices: the trial would change files without \
          effect. Stop that scheduler first, or try lags-static",
@@ -45,4 +46,11 @@ pub enum PolicyError {
     RootBudget { says: String, source: ParseFloatError },
     #[error("the root has no real-time budget left: its {BUDGET} is {0}")]
     BudgetUsedUp(f64),
+}
+
+impl PolicyError {
+    /// One of the sides is empty.
+    pub(in crate::trial) const fn not_both(sides: &Sides) -> Self {
+        Self::NotBoth { light: sides.light.len(), heavy: sides.heavy.len() }
+    }
 }

@@ -90,6 +90,21 @@ fn one_cpu_that_is_shared_waits_as_in_theory() {
 }
 
 #[test]
+fn a_weight_counts_for_each_runnable_task_where_the_kernel_does_it_so() {
+    let mut trace = trace(1, 20, &[spins(4), spins(1)]);
+    // Also from further up.
+    trace.groups.push(Group::default());
+    trace.groups[0].parent = Some(2);
+    let share = |most_times| {
+        let kernel = SimulatedKernel { most_times, ..usual(1) };
+        run_free(&trace, &kernel, &SimulatedPolicy::none()).groups[0].cpu / 20.0
+    };
+    for (most_times, expected) in [(1.0, 1.0 / 2.0), (2.0, 2.0 / 3.0), (8.0, 3.0 / 4.0)] {
+        assert_close(&format!("{most_times}"), share(most_times), expected, 0.02);
+    }
+}
+
+#[test]
 fn real_time_tasks_wait_as_if_they_were_alone() {
     // First come, first served, whoever else there is: M/M/1 again, of their own load.
     let demands: Vec<Demand> = (0..4).map(|_| sleeps(200, 100, 1.0)).chain([spins(4)]).collect();
