@@ -53,8 +53,8 @@ pub enum BackgroundError {
 type Begun = (Session, Instant, Stop);
 
 impl Background {
-    /// Attaching takes a second or so; on a host where nobody gets to run it takes longer.
-    const PATIENCE: Duration = Duration::from_secs(30);
+    /// Attaching takes a second or so of CPU time. On a host where lagstop gets little of that it takes longer.
+    const PATIENCE: Duration = Duration::from_mins(1);
     /// Ending takes less, unless something is wrong.
     const LAST_READING: Duration = Duration::from_secs(10);
     /// Interval length for callers that need no shorter one.

@@ -17,10 +17,6 @@ impl ProcessFigures {
     pub(crate) fn read(pid: u32) -> Self {
         let file = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap();
         let status = file("status");
-        let field = |text: &str, name: &str| {
-            let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}"));
-            line.rsplit([':', '\t', ' ']).next().unwrap().parse::<u64>().unwrap()
-        };
         let schedstat: Vec<u64> = file("schedstat").split_whitespace().map(|n| n.parse().unwrap()).collect();
         Self {
             voluntary: field(&status, "voluntary_ctxt_switches"),
@@ -48,6 +44,18 @@ impl ProcessFigures {
         self.waits += other.waits;
         self.migrations += other.migrations;
     }
+}
+
+fn field(text: &str, name: &str) -> u64 {
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}"));
+    line.rsplit([':', '\t', ' ']).next().unwrap().parse().unwrap()
+}
+
+/// Involuntary switches of all threads of a process so far.
+pub(crate) fn involuntary_switches(pid: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let status = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).unwrap());
+    status.map(|status| field(&status, "nonvoluntary_ctxt_switches")).sum()
 }
 
 /// `tg_load_avg` by cgroup path, from the scheduler's debug file.

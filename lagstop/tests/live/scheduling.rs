@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use crate::{
     Test,
     fixture::{Load, TestCgroup, eventually, is_slow, with_stream_every},
-    kernel_files::context_switches,
+    kernel_files::{context_switches, involuntary_switches},
     lags::{Lags, is_back, is_possible, status},
     load,
 };
@@ -53,6 +53,8 @@ struct Block {
     switches_per_second: f64,
     /// Those beyond the two that each request takes, to it and back: CPUs are never idle. However slow the machine, it takes those.
     spare_switches: f64,
+    /// Those of the load's tasks that the scheduler made while they wanted to go on.
+    involuntary: f64,
 }
 
 impl Block {
@@ -63,7 +65,7 @@ impl Block {
     fn say(&self, name: &str) {
         println!(
             "{name:<10} requests {:>5}  p50 {:>7.2}  p95 {:>7.2}  p99 {:>7.2} ms  work {:>7}  longest gap {:>6.0} ms  \
-             switches {:>5.0}/s, {:>5.0} to spare",
+             switches {:>5.0}/s, {:>5.0} to spare, {:>5.0} involuntary",
             self.latencies.len(),
             self.percentile(0.5),
             self.percentile(0.95),
@@ -71,7 +73,8 @@ impl Block {
             self.work,
             self.gap,
             self.switches_per_second,
-            self.spare_switches
+            self.spare_switches,
+            self.involuntary
         );
     }
 }
@@ -131,7 +134,16 @@ impl Mix {
         fs::write(start_file.path(), start.as_nanos().to_string()).unwrap();
         heavy.iter_mut().chain(&mut light).for_each(|(load, _)| load.go());
         thread::sleep(start.saturating_sub(load::monotonic()) + self.before);
+        let involuntary = |loads: &[(Load, TestCgroup)]| -> u64 {
+            loads.iter().map(|(load, _)| involuntary_switches(load.pid())).sum()
+        };
         let (before, began) = (context_switches(), Instant::now());
+        let involuntary_before = involuntary(&heavy) + involuntary(&light);
+        // They end soon after the reported time.
+        let looked = Instant::now();
+        thread::sleep(self.time.mul_f64(0.8).saturating_sub(began.elapsed()));
+        let involuntary = (involuntary(&heavy) + involuntary(&light) - involuntary_before) as f64;
+        let involuntary = involuntary / looked.elapsed().as_secs_f64();
         let ground: Vec<Vec<u64>> = heavy.iter_mut().map(|(load, _)| numbers(load)).collect();
         let switches_per_second = (context_switches() - before) as f64 / began.elapsed().as_secs_f64();
         let mut latencies: Vec<f64> =
@@ -144,7 +156,7 @@ impl Mix {
         let gap = ground.iter().map(|ground| ground[1]).max().unwrap() as f64 / 1e3;
         // Processes end before their cgroups are removed.
         drop((heavy, light));
-        (Block { latencies, work, gap, switches_per_second, spare_switches }, scheduler)
+        (Block { latencies, work, gap, switches_per_second, spare_switches, involuntary }, scheduler)
     }
 }
 

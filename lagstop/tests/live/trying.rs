@@ -78,7 +78,7 @@ impl Host {
     }
 
     fn usual() -> Self {
-        Self::new("sparse 120000", "threads 3 120000")
+        Self::new("sparse 600000", "threads 3 600000")
     }
 
     fn journal(&self) -> PathBuf {
