@@ -308,7 +308,9 @@ fn say_forgotten(restored: &Restored) -> Result<ExitCode, Failure> {
 fn say_undone(restored: &Restored) {
     match restored.discarded {
         Some(why) => say(format_args!("lagstop: {why}\n")),
-        None if restored.undone == 0 => say(format_args!("lagstop: the trial left no changes to undo\n")),
+        None if restored.undone == 0 && restored.failed.is_empty() && restored.left.is_empty() => {
+            say(format_args!("lagstop: the trial left no changes to undo\n"))
+        }
         None => {
             let plural = ending(restored.undone);
             say(format_args!("lagstop: {} change{plural} of a trial undone\n", restored.undone));
