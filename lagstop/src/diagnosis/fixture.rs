@@ -4,7 +4,7 @@ use super::{Finding, Observations, Rule, Severity, Thresholds, diagnose, shares:
 use crate::{
     diagnosis::simulation::{self, Demand, Group, SimulatedKernel, SimulatedPolicy, Step, Switching, Trace},
     model::{
-        Cgroup, Cpu, CpuTotals, Interval, Level, Nanos,
+        Cgroup, Cpu, CpuTotals, Interval, Level, Nanos, Session,
         fixture::{CPUS, Of, blame, cgroup, interval_of, session},
     },
 };
@@ -101,7 +101,16 @@ pub(in crate::diagnosis) fn judged_by_shares(
     judge: fn(&Observations, &Shares, &Thresholds) -> Vec<Finding>,
     intervals: &[Interval],
 ) -> Vec<Finding> {
-    let (mut observations, thresholds) = (Observations::new(session()), Thresholds::default());
+    judged_by_shares_of(session(), judge, intervals)
+}
+
+/// On the host of a session.
+pub(in crate::diagnosis) fn judged_by_shares_of(
+    session: Session,
+    judge: fn(&Observations, &Shares, &Thresholds) -> Vec<Finding>,
+    intervals: &[Interval],
+) -> Vec<Finding> {
+    let (mut observations, thresholds) = (Observations::new(session), Thresholds::default());
     intervals.iter().for_each(|interval| observations.add(interval));
     judge(&observations, &Shares::of(&observations, &thresholds), &thresholds)
 }

@@ -44,6 +44,14 @@ impl CgroupMode {
         }
     }
 
+    /// The largest factor for a cgroup that may only run on the CPUs of `set`. Empty: on all.
+    pub fn most_times_in(set: &[bool], most_times: f64) -> f64 {
+        match set.iter().filter(|&&has| has).count() {
+            0 => most_times,
+            cpus => most_times.min(cpus as f64),
+        }
+    }
+
     /// The factor for a cgroup with so many runnable tasks on average (docs/measures.md, "Entitlement").
     pub fn times(tasks: f64, most_times: f64) -> f64 {
         (tasks * AVERAGE).floor().min(most_times).max(1.0)
@@ -69,7 +77,8 @@ mod tests {
         let times = [1.0, 2.0, 3.0, 4.0, 5.0, 7.0].map(|tasks| CgroupMode::times(tasks, 4.0));
         assert_eq!(times, [1.0, 1.0, 2.0, 3.0, 4.0, 4.0]);
         assert_eq!([0.0, 0.3, 2.5, f64::INFINITY].map(|tasks| CgroupMode::times(tasks, 4.0)), [1.0, 1.0, 2.0, 4.0]);
-        assert_eq!(CgroupMode::times(9.0, 1.0), 1.0);
+        let within = |set| CgroupMode::times(9.0, CgroupMode::most_times_in(set, 4.0));
+        assert_eq!([&[][..], &[false, true, false, false], &[true, true, false, true]].map(within), [4.0, 1.0, 3.0]);
     }
 
     #[test]

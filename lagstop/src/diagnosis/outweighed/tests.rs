@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    diagnosis::fixture::{judged_by_shares, minute_of_tree, problems_by_shares},
-    model::Interval,
+    diagnosis::fixture::{judged_by_shares, judged_by_shares_of, minute_of_tree, problems_by_shares},
+    model::{CgroupMode, Interval, Session, fixture::session},
 };
 
 /// Four CPUs, on which a service of the system competes with pods that always want to run: its CPU time and wait in each second.
@@ -72,4 +72,27 @@ fn who_was_made_idle_is_meant_to_wait() {
         interval.cgroups[0].levels = Some(idle.collect());
     }
     assert_eq!(found(&all), []);
+}
+
+#[test]
+fn where_weights_count_several_times_the_one_advised_does_too() {
+    // On four CPUs, eight threads make a weight count four times, three of them twice.
+    let all = minute_of_tree(&[
+        ("/light", &[100.0], 250, 7_750, 8),
+        ("/heavy", &[1_000.0], 1_250, 1_750, 3),
+        ("/heaviest", &[2_000.0], 2_500, 500, 3),
+    ]);
+    let told = |cgroup_mode| {
+        let findings = judged_by_shares_of(Session { cgroup_mode: Some(cgroup_mode), ..session() }, judge, &all);
+        let command = findings[0].advice[0].command.clone().unwrap_or_default();
+        (findings[0].advice[0].text.clone(), command)
+    };
+    // Four of eight parts: 15 times four beside 10 times two and 20 times two.
+    let (text, command) = told(CgroupMode::Concur);
+    assert!(text.contains("that guarantees it about 2.00 cores"), "{text}");
+    assert!(command.contains("1500"), "{command}");
+    // One of three parts: 15 beside 10 and 20.
+    let (text, command) = told(CgroupMode::Smp);
+    assert!(text.contains("that guarantees it about 1.33 cores"), "{text}");
+    assert!(command.contains("1500"), "{command}");
 }

@@ -114,7 +114,7 @@ impl<'a> Shared<'a> {
             kernel,
             loads: vec![0.0; groups],
             runnable: vec![Runnable::default(); groups],
-            most_times: trace.groups.iter().map(|group| most_times(group, kernel)).collect(),
+            most_times: trace.groups.iter().map(|it| CgroupMode::most_times_in(&it.cpus, kernel.most_times)).collect(),
             lines: (0..groups).map(line).collect(),
             places: (0..groups).map(|number| with_queue(&tree, Some(number))).collect(),
             policy,
@@ -287,14 +287,6 @@ impl<'a> Shared<'a> {
         let groups = all.iter().filter(|it| !it.is_leaving).filter_map(|it| self.ranked(it.who));
         let first = groups.min_by(|&a, &b| self.credits.at(a, now).total_cmp(&self.credits.at(b, now)));
         first.map_or(picked, Who::Group)
-    }
-}
-
-/// How often the weight of a cgroup counts at most: no more often than it has CPUs.
-fn most_times(group: &Group, kernel: &SimulatedKernel) -> f64 {
-    match group.cpus.iter().filter(|&&has| has).count() {
-        0 => kernel.most_times,
-        cpus => kernel.most_times.min(cpus as f64),
     }
 }
 

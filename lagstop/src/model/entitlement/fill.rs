@@ -94,10 +94,7 @@ impl<'a> Tree<'a> {
             let first = inside.next().unwrap_or_default();
             sets[at] = if inside.all(|set| set == first) { first } else { &[] };
         }
-        let most = |set: &[bool]| match set.iter().filter(|&&has| has).count() {
-            0 => most_times,
-            cpus => most_times.min(cpus as f64),
-        };
+        let most = |set| CgroupMode::most_times_in(set, most_times);
         tasks.into_iter().zip(sets).map(|(tasks, set)| CgroupMode::times(tasks, most(set))).collect()
     }
 

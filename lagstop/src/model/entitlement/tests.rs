@@ -177,6 +177,18 @@ fn an_interval_says_what_its_cgroups_were_entitled_to() {
 }
 
 #[test]
+fn an_interval_counts_weights_as_its_kernel_does() {
+    let both = || vec![cgroup(10, "/a", Some(&[100.0]), 2_000, 6_000), cgroup(11, "/b", Some(&[100.0]), 2_000, 2_000)];
+    let of = |mode| {
+        let entitled = interval_of(0, both()).entitled_cpu(mode);
+        entitled.into_iter().map(|cpu| cpu.map(|cpu| (cpu.0 * 1e3).round() / 1e3)).collect::<Vec<_>>()
+    };
+    assert_eq!(of(CgroupMode::Smp), [Some(2.0), Some(2.0)]);
+    // Eight tasks count four times on four CPUs, and four of them three times: 4 and 3 of 7 parts.
+    assert_eq!(of(CgroupMode::Concur), [Some(2.286), Some(1.714)]);
+}
+
+#[test]
 fn a_wait_that_was_booked_late_is_not_taken_for_many_tasks() {
     let mut late = cgroup(10, "/a", Some(&[100.0]), 10, 9_000);
     late.totals.threads = 1;
