@@ -25,9 +25,9 @@ pub(crate) struct Standing {
 
 /// Credit of those that never wait behind credits, and are not preempted.
 pub(crate) const FIRST: i64 = -1;
-/// Turns of kernel threads, and of lagstop, are before all others', and in the order in which they come: their time by this
-/// power of two.
-const KERNEL_THREADS_FIRST: u64 = 24;
+/// Turns of kernel threads, and of lagstop, are before all others', and in the order in which they come, as equal turns are:
+/// their time by this power of two, which stays below all others' for 146 years after boot.
+const KERNEL_THREADS_FIRST: u64 = 30;
 /// Turns below are theirs: all others' are virtual times, which begin with the clock and so are above within seconds after
 /// boot.
 pub(crate) const FIRST_OF_OTHERS: u64 = 1 << 32;
