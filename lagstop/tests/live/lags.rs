@@ -73,8 +73,13 @@ impl Lags {
     }
 
     /// Ends it. How, and what it said since.
-    pub(crate) fn end(mut self, signal: Signal) -> (ExitStatus, String) {
+    pub(crate) fn end(self, signal: Signal) -> (ExitStatus, String) {
         self.signal(signal);
+        self.ended()
+    }
+
+    /// Waits until it has ended. How, and what it said since.
+    pub(crate) fn ended(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().unwrap();
         let mut said = String::new();
         self.said.read_to_string(&mut said).unwrap();

@@ -13,7 +13,10 @@ use lagstop::{
     kernel::loaded_scheduler,
     schedule::{NAME, ScheduleState, SchedulerStatus},
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    thread::{CpuSet, sched_setaffinity},
+};
 
 use crate::{
     Test,
@@ -29,6 +32,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("lags_starts_again_when_cpus_come_or_go", hotplug),
     ("lags_gets_through_suspend", suspend),
     ("the_kernels_own_scheduler_is_back_however_lags_ends", ends),
+    ("why_the_kernel_ended_lags_is_said", by_kernel),
     ("lags_comes_and_goes_two_hundred_times", again_and_again),
     ("lags_refuses_quotas_and_a_second_scheduler", refusals),
     ("lags_keeps_away_from_real_time_tasks_that_could_hang_the_host", real_time),
@@ -172,6 +176,48 @@ fn ends() {
     eventually("the kernel's own is back", is_back);
 }
 
+/// By SysRq, and because a task could not run for 10 s.
+fn by_kernel() {
+    if !is_possible() {
+        return;
+    }
+    if !disruption::may_disrupt() {
+        println!("*** SKIPPED: the key of SysRq ends whatever scheduler is loaded ***");
+        return;
+    }
+    let ended = |lags: Lags, whys: &[&str]| {
+        let (code, said) = lags.ended();
+        println!("{said}");
+        assert_eq!(code.code(), Some(1), "{said}");
+        assert!(said.contains("The kernel's own scheduler is back"), "{said}");
+        let last = status();
+        for why in whys {
+            assert!(said.contains(why) && last.contains(why), "{why}: {said}\n{last}");
+        }
+        eventually("the kernel's own is back", is_back);
+    };
+    let lags = Lags::start(&["--learn", "0s"]);
+    fs::write("/proc/sysrq-trigger", "S").unwrap();
+    ended(lags, &["SysRq"]);
+    let Some(keeps_time) = beside_real_time_tasks() else { return };
+    if keeps_time {
+        println!("*** SKIPPED: this kernel keeps time for a task beside real-time ones ***");
+        return;
+    }
+    // On the second CPU, one that has to wait for the other.
+    let [stuck, real_time] = ["stuck", "real-time"].map(TestCgroup::new);
+    let mut waits = stuck.start("crowd 1 1 60000");
+    assert_eq!(waits.line(), "joined");
+    let lags = Lags::start(&["--learn", "0s", "--ignore-real-time"]);
+    let spins = spin_in_real_time(&real_time);
+    let mut second = CpuSet::new();
+    second.set(1);
+    sched_setaffinity(Some(Pid::from_raw(spins.pid().cast_signed()).unwrap()), &second).unwrap();
+    waits.go();
+    ended(lags, &["failed to run for"]);
+    drop((waits, spins));
+}
+
 /// Before Linux 7.0 nobody but them gets on where they take all CPUs, and the kernel's own scheduler cannot come back.
 fn real_time() {
     if !is_possible() {
@@ -284,8 +330,8 @@ fn refusals() {
     // One that is set while it schedules ends it.
     let mut lags = Lags::start(&["--learn", "0s"]);
     limited.limit_to_half_a_cpu();
-    let status = lags.child.wait().unwrap();
-    assert_eq!(status.code(), Some(1));
+    lags.waits_for(&quota);
+    assert_eq!(lags.child.wait().unwrap().code(), Some(1));
     eventually("the kernel's own is back", is_back);
     limited.lift_the_limit();
 }

@@ -233,6 +233,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     // Only `7.0-generic` can rehearse it as well.
     program("lags_gets_through_suspend"),
     program_on_kernel("the_kernels_own_scheduler_is_back_however_lags_ends"),
+    program_on_kernel("why_the_kernel_ended_lags_is_said"),
     program("lags_comes_and_goes_two_hundred_times"),
     program_on_kernel("lags_refuses_quotas_and_a_second_scheduler"),
     program_on_kernel("who_would_go_first_is_said_before_anything_is_changed"),
