@@ -169,9 +169,6 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         refuse_elsewhere(path, policy, args.force)?;
         Journal::begin(path, policy)?.end(&mut || {});
     }
-    if let Some((policy, warning)) = policy.and_then(|policy| Some((policy, policy.warning()?))) {
-        say(format_args!("lagstop: {policy}: {warning}\n"));
-    }
     let is_apply = args.apply;
     let result = block_on(async {
         let mut endings = listen()?;
@@ -181,6 +178,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
             // The terminal is only waited for at the end, when everything is undone.
             let tell = &mut tell();
             let prepared = trial::prepare(&settings, &kernel, tell, &seen)?;
+            if let Some((policy, warning)) = policy.and_then(|policy| Some((policy, policy.warning()?))) {
+                say(format_args!("lagstop: {policy}: {warning}\n"));
+            }
             if is_apply {
                 trial::run(&settings, &kernel, prepared, tell, &seen).map(|tried| Answer::Tried(Box::new(tried)))
             } else {

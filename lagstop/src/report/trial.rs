@@ -150,7 +150,7 @@ pub fn text(tried: &Tried, options: PageOptions) -> String {
     }
     answer::answer(outcome).iter().for_each(|line| page.text("", Colour::Bold, line));
     undone(&mut page, tried);
-    if let Some(next) = answer::next(outcome) {
+    if let Some(next) = answer::next(tried) {
         page.text("", Colour::Cyan, &next);
     }
     page.blank();
@@ -159,7 +159,7 @@ pub fn text(tried: &Tried, options: PageOptions) -> String {
         "",
         Colour::None,
         &format!(
-            "{} on {}, Linux {}: {blocks} of {block_seconds} s with the policy, each between two without.",
+            "{} on {}, Linux {}: {blocks} of {block_seconds:.1} s with the policy, each between two without.",
             name(*policy),
             outcome.hostname,
             outcome.kernel,
@@ -167,6 +167,9 @@ pub fn text(tried: &Tried, options: PageOptions) -> String {
     );
     side(&mut page, "light", light);
     side(&mut page, "heavy", heavy);
+    if *pairs == 0 {
+        return page.finish();
+    }
     page.blank();
     let headings =
         ["", "without", "with", "change", "95 % interval", "more than chance", "predicted change", "within prediction"];
@@ -191,7 +194,8 @@ pub fn text(tried: &Tried, options: PageOptions) -> String {
     page.text(
         "",
         Colour::Dim,
-        "More than chance: tested over all metrics; on average, at most 5 % of the metrics with \"yes\" changed by chance. Predicted \
+        "Change: each block with the policy against the two beside it, so it can differ from what the two columns give. \
+         More than chance: tested over all metrics; on average, at most 5 % of the metrics with \"yes\" changed by chance. Predicted \
          change: simulated for this policy and these cgroups, from data before the trial. Within prediction: the measured change, \
          without its own interval, is in the predicted interval. See docs/trial.md.",
     );
@@ -200,7 +204,7 @@ pub fn text(tried: &Tried, options: PageOptions) -> String {
 
 /// Whether the changes were undone.
 fn undone(page: &mut Page, tried: &Tried) {
-    let Tried { outcome, changed_by_others, loaded_scheduler, notes } = tried;
+    let Tried { outcome, changed_by_others, loaded_scheduler, notes, .. } = tried;
     if !outcome.not_undone.is_empty() {
         page.text("", Colour::Red, "Not everything could be undone:");
         outcome.not_undone.iter().for_each(|why| page.text("  ", Colour::Red, why));
@@ -388,7 +392,7 @@ mod tests {
             undone: 12,
             not_undone: Vec::new(),
         };
-        Tried { outcome, changed_by_others: Vec::new(), loaded_scheduler: None, notes: Vec::new() }
+        Tried { outcome, changed_by_others: Vec::new(), loaded_scheduler: None, ignored: Vec::new(), notes: Vec::new() }
     }
 
     #[test]

@@ -37,6 +37,14 @@ pub struct ScheduleOptions {
     pub ignore_real_time: bool,
 }
 
+impl ScheduleOptions {
+    /// The checks that are turned off, as flags.
+    pub fn ignored(&self) -> Vec<&'static str> {
+        let all = [("--ignore-quotas", self.ignore_quotas), ("--ignore-real-time", self.ignore_real_time)];
+        all.into_iter().filter(|(_, is_off)| *is_off).map(|(flag, _)| flag).collect()
+    }
+}
+
 /// Nothing is changed yet, and nothing is in the way.
 pub struct PreparedSchedule {
     facts: Facts,

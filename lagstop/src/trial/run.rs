@@ -324,7 +324,8 @@ pub fn run(
     };
     let loaded_scheduler =
         settings.policy.filter(|policy| policy.switches_scheduler()).and_then(|_| loaded_scheduler());
-    Ok(Tried { outcome, changed_by_others: restored.left, loaded_scheduler, notes })
+    let ignored = settings.switch.options().ignored();
+    Ok(Tried { outcome, changed_by_others: restored.left, loaded_scheduler, ignored, notes })
 }
 
 /// The calling thread goes before what `lags-static` makes real-time, until this is dropped: else it may wait for it to put

@@ -37,6 +37,14 @@ pub struct SwitchSettings {
     pub arguments: Vec<OsString>,
 }
 
+impl SwitchSettings {
+    /// Those with which LAGS schedules.
+    pub fn options(&self) -> ScheduleOptions {
+        let &Self { ignore_quotas, ignore_real_time, .. } = self;
+        ScheduleOptions { ignore_quotas, ignore_real_time, ..ScheduleOptions::default() }
+    }
+}
+
 /// Why the host is not, or no longer, scheduled by another scheduler.
 #[derive(Debug, Error)]
 pub enum SwitchError {
@@ -108,9 +116,7 @@ impl Switch {
     }
 
     fn prepare(&self) -> Result<PreparedSchedule, SwitchError> {
-        let SwitchSettings { ignore_quotas, ignore_real_time, .. } = self.settings;
-        let options = ScheduleOptions { ignore_quotas, ignore_real_time, ..ScheduleOptions::default() };
-        Ok(schedule::prepare(options)?)
+        Ok(schedule::prepare(self.settings.options())?)
     }
 
     /// Begins to see what each cgroup uses until [`Self::start`]. Calls `beat` meanwhile.

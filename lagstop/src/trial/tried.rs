@@ -18,6 +18,9 @@ pub struct Tried {
     /// `None` with other policies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loaded_scheduler: Option<String>,
+    /// Checks of the host that were turned off, as flags, which `lagstop schedule` needs as well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<&'static str>,
     /// Permissions that the trial or its watchdog lacked, and the consequences.
     pub notes: Vec<String>,
 }

@@ -51,12 +51,8 @@ pub(super) fn planned(prepared: &PreparedSchedule, measured: Option<(&[GroupUse]
     text.push_str(
         "Nothing was changed. To measure what LAGS changes here, run:\n  sudo lagstop trial --policy lags --apply",
     );
-    for (flag, is_given) in
-        [("--ignore-quotas", options.ignore_quotas), ("--ignore-real-time", options.ignore_real_time)]
-    {
-        if is_given {
-            let _ = write!(text, " {flag}");
-        }
+    for flag in options.ignored() {
+        let _ = write!(text, " {flag}");
     }
     text + "\n"
 }

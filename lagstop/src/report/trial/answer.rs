@@ -2,7 +2,7 @@
 
 use crate::{
     diagnosis::ForecastFigure,
-    trial::{Policy, TrialOutcome, TriedFigure},
+    trial::{Policy, TrialOutcome, Tried, TriedFigure},
     units::signed_percent,
 };
 
@@ -18,6 +18,9 @@ pub(super) fn answer(outcome: &TrialOutcome) -> Vec<String> {
             "No policy was applied: the changes below show how much results vary by chance on this host.".to_owned(),
         ];
     };
+    if outcome.pairs == 0 {
+        return vec![format!("What {policy} does is not known: no block with it was complete.")];
+    }
     let changed = |of, what| figure(outcome, of).and_then(Change::more_than_chance).map(|change| change.told(what));
     let found = [
         figure(outcome, ForecastFigure::LightWaiting).map(|light| for_light(policy, light)),
@@ -30,7 +33,8 @@ pub(super) fn answer(outcome: &TrialOutcome) -> Vec<String> {
 }
 
 /// What to do next, where there is anything. One that ended early has said why.
-pub(super) fn next(outcome: &TrialOutcome) -> Option<String> {
+pub(super) fn next(tried: &Tried) -> Option<String> {
+    let outcome = &tried.outcome;
     if !outcome.not_undone.is_empty() {
         return Some("Next: sudo lagstop trial --restore".to_owned());
     }
@@ -46,7 +50,8 @@ pub(super) fn next(outcome: &TrialOutcome) -> Option<String> {
     } else if light.change > 0.0 {
         format!("Next: do not use {policy} for these cgroups: the light ones wait longer.")
     } else if policy == Policy::Lags {
-        "Next: if you accept that cost, schedule by LAGS until Ctrl-C: sudo lagstop schedule".to_owned()
+        let command = ["sudo lagstop schedule"].iter().chain(&tried.ignored).copied().collect::<Vec<_>>().join(" ");
+        format!("Next: if you accept that cost, schedule by LAGS until Ctrl-C: {command}")
     } else {
         "Next: if you accept that cost, make the change for good: the trial has undone it.".to_owned()
     })
@@ -135,25 +140,27 @@ impl<'f> Change<'f> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{example, figure as tried};
+    use super::super::tests::{example, figure as figure_of};
     use super::*;
     use crate::units::Unit;
 
     /// A trial in which these changed so much.
-    fn outcome(policy: Policy, light: Option<f64>, heavy: Option<f64>, overhead: Option<f64>) -> TrialOutcome {
-        let of = |it: ForecastFigure, unit, change| TriedFigure { unit, ..tried(it.name(), it.label(), change, None) };
+    fn tried_with(policy: Policy, light: Option<f64>, heavy: Option<f64>, overhead: Option<f64>) -> Tried {
+        let of =
+            |it: ForecastFigure, unit, change| TriedFigure { unit, ..figure_of(it.name(), it.label(), change, None) };
         let figures = vec![
             of(ForecastFigure::LightWaiting, Unit::Tasks, light),
             of(ForecastFigure::HeavyTime, Unit::Factor, heavy),
             of(ForecastFigure::Overhead, Unit::Share, overhead),
         ];
-        TrialOutcome { policy: Some(policy), figures, ..example().outcome }
+        let outcome = TrialOutcome { policy: Some(policy), figures, ..example().outcome };
+        Tried { outcome, ..example() }
     }
 
     #[test]
     fn what_it_did_and_what_it_cost() {
-        let outcome = outcome(Policy::Lags, Some(-0.75), Some(0.2), Some(-0.5));
-        let said = answer(&outcome).into_iter().chain(next(&outcome));
+        let tried = tried_with(Policy::Lags, Some(-0.75), Some(0.2), Some(-0.5));
+        let said = answer(&tried.outcome).into_iter().chain(next(&tried));
         assert_eq!(
             said.collect::<Vec<_>>(),
             [
@@ -167,9 +174,9 @@ mod tests {
 
     #[test]
     fn what_may_be_chance_is_told_as_that() {
-        let mut outcome = outcome(Policy::Idle, Some(-0.05), Some(-0.05), Some(0.05));
-        outcome.figures[0].high = Some(-0.01);
-        let said = answer(&outcome).into_iter().chain(next(&outcome));
+        let mut tried = tried_with(Policy::Idle, Some(-0.05), Some(-0.05), Some(0.05));
+        tried.outcome.figures[0].high = Some(-0.01);
+        let said = answer(&tried.outcome).into_iter().chain(next(&tried));
         assert_eq!(
             said.collect::<Vec<_>>(),
             [
@@ -182,8 +189,8 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_told_with_the_reason() {
-        let outcome = outcome(Policy::Weight, None, None, None);
-        let said = answer(&outcome).into_iter().chain(next(&outcome));
+        let tried = tried_with(Policy::Weight, None, None, None);
+        let said = answer(&tried.outcome).into_iter().chain(next(&tried));
         assert_eq!(
             said.collect::<Vec<_>>(),
             [
@@ -195,18 +202,27 @@ mod tests {
 
     #[test]
     fn what_to_do_next_depends_on_what_came_of_it() {
-        let says = |outcome: &TrialOutcome, what: &str| next(outcome).is_some_and(|next| next.contains(what));
-        assert!(says(&outcome(Policy::Idle, Some(0.5), Some(0.2), None), "do not use idle"));
-        assert!(says(&outcome(Policy::Weight, Some(-0.5), Some(0.0), None), "make the change for good"));
-        assert!(says(&outcome(Policy::Weight, Some(-0.5), Some(0.05), None), "--duration"), "the cost may be chance");
-        assert_eq!(next(&outcome(Policy::Lags, Some(-0.5), None, None)), None, "the cost is not known");
-        assert_eq!(next(&outcome(Policy::Lags, Some(0.0), Some(0.0), None)), None, "it hardly does anything");
-        let mut broken = outcome(Policy::Lags, Some(-0.5), Some(0.2), None);
-        broken.ended = Some("it was interrupted".to_owned());
+        let says = |tried: &Tried, what: &str| next(tried).is_some_and(|next| next.contains(what));
+        assert!(says(&tried_with(Policy::Idle, Some(0.5), Some(0.2), None), "do not use idle"));
+        assert!(says(&tried_with(Policy::Weight, Some(-0.5), Some(0.0), None), "make the change for good"));
+        assert!(
+            says(&tried_with(Policy::Weight, Some(-0.5), Some(0.05), None), "--duration"),
+            "the cost may be chance"
+        );
+        assert_eq!(next(&tried_with(Policy::Lags, Some(-0.5), None, None)), None, "the cost is not known");
+        assert_eq!(next(&tried_with(Policy::Lags, Some(0.0), Some(0.0), None)), None, "it hardly does anything");
+        let mut broken = tried_with(Policy::Lags, Some(-0.5), Some(0.2), None);
+        broken.outcome.ended = Some("it was interrupted".to_owned());
         assert_eq!(next(&broken), None);
-        broken.not_undone = vec!["/web/cpu.weight".to_owned()];
+        broken.outcome.not_undone = vec!["/web/cpu.weight".to_owned()];
         assert!(says(&broken, "--restore"));
-        let nothing = TrialOutcome { policy: None, ..example().outcome };
-        assert!(answer(&nothing)[0].contains("vary by chance") && next(&nothing).is_none());
+        let mut allowed = tried_with(Policy::Lags, Some(-0.5), Some(0.2), None);
+        allowed.ignored = vec!["--ignore-quotas"];
+        assert!(says(&allowed, "sudo lagstop schedule --ignore-quotas"));
+        allowed.outcome.pairs = 0;
+        assert_eq!(answer(&allowed.outcome), ["What lags does is not known: no block with it was complete."]);
+        let mut nothing = example();
+        nothing.outcome.policy = None;
+        assert!(answer(&nothing.outcome)[0].contains("vary by chance") && next(&nothing).is_none());
     }
 }

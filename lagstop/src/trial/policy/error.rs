@@ -13,10 +13,11 @@ use crate::{
 #[derive(Debug, Error)]
 pub enum PolicyError {
     #[error(
-        "there are {light} light cgroups and {heavy} heavy ones, and a trial needs both. Cgroups with cpu.idle, and those that contain \
-         lagstop itself, are left out"
+        "there is no {} cgroup to try it on, and a trial needs a light and a heavy one. Cgroups with cpu.idle, and those that \
+         contain lagstop itself, are left out",
+        missing
     )]
-    NotBoth { light: usize, heavy: usize },
+    NotBoth { missing: &'static str },
     #[error(
         "the sched_ext scheduler {} is loaded, and may ignore weights, cpu.idle and slices: the trial would change files without \
          effect. Stop that scheduler first, or try lags-static",
@@ -51,6 +52,6 @@ pub enum PolicyError {
 impl PolicyError {
     /// One of the sides is empty.
     pub(in crate::trial) const fn not_both(sides: &Sides) -> Self {
-        Self::NotBoth { light: sides.light.len(), heavy: sides.heavy.len() }
+        Self::NotBoth { missing: if sides.light.is_empty() { "light" } else { "heavy" } }
     }
 }

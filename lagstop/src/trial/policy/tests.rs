@@ -95,7 +95,9 @@ fn what_changes_cgroups_takes_both_light_and_heavy() {
     for sides in [Sides { light: vec![], ..sides.clone() }, Sides { heavy: vec![], ..sides }] {
         for policy in Policy::value_variants() {
             let changes = policy.changes(&sides, &kernel).map(|changes| changes.len());
-            let refused = changes.as_ref().is_err_and(|error| error.to_string().contains("a trial needs both"));
+            let refused = changes
+                .as_ref()
+                .is_err_and(|error| error.to_string().contains("a trial needs a light and a heavy one"));
             assert!(
                 if policy.switches_scheduler() { changes.is_ok_and(|count| count == 0) } else { refused },
                 "{policy}"
