@@ -16,6 +16,7 @@ mod hooks;
 mod mcp;
 mod measure;
 mod merge;
+mod opened;
 mod output;
 mod policy;
 mod progress;

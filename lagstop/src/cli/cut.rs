@@ -7,6 +7,7 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::{
     Failure,
+    opened::open,
     output::WholeFile,
     progress::Progress,
     values::glob,
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::{
     model::Cgroup,
-    recording::{CopyError, Cut, Reader, Wanted, WriteError},
+    recording::{CopyError, Cut, Wanted, WriteError},
 };
 
 const EXAMPLES: &str = "\
@@ -56,7 +57,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let mut reader = Reader::open(&args.file)?;
+    let mut reader = open(&args.file)?;
     let output = WholeFile::create(&args.output, args.force)?;
     let mut at = |when: Option<When>| when.map(|when| when.on_clock_of(&mut reader)).transpose();
     let cut = Cut { from: at(args.from)?, to: at(args.to)?, cgroups: args.selection()? };

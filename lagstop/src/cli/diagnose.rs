@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IsTerminal},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     time::Duration,
 };
@@ -13,8 +13,8 @@ use clap::{
 };
 
 use super::{
-    Failure, block_on, config::Config, connect::ConnectArgs, listen, measure::MeasureArgs, output::ResultArgs,
-    progress::Progress, say, thresholds::ThresholdArgs, values::positive,
+    Failure, block_on, config::Config, connect::ConnectArgs, listen, measure::MeasureArgs, opened::open,
+    output::ResultArgs, progress::Progress, say, thresholds::ThresholdArgs, values::positive,
 };
 use crate::{
     diagnosis::{
@@ -302,16 +302,6 @@ fn read_all(files: &[PathBuf], full: bool) -> Result<Vec<Observations>, Failure>
         }
     }
     Ok(hosts)
-}
-
-/// Opens a recording. If it has no end, it is read as far as it goes.
-fn open(file: &Path) -> Result<Reader, Failure> {
-    let reader = Reader::open(file)?;
-    if reader.footer().is_none() {
-        let shown = file.display();
-        say(format_args!("lagstop: {shown} was cut off, or is still being written: read as far as it goes\n"));
-    }
-    Ok(reader)
 }
 
 /// Reads a recording. A long one is read by the merged intervals that its chunks are written as, unless in `full`.

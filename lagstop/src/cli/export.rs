@@ -10,12 +10,13 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use super::{
     Failure,
+    opened::open,
     output::{WholeFile, is_stdout},
     progress::Progress,
 };
 use crate::{
     export::{self, ExportError, TableKind},
-    recording::{Reader, WriteError},
+    recording::WriteError,
 };
 
 const EXAMPLES: &str = "\
@@ -71,7 +72,7 @@ enum What {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let mut reader = Reader::open(&args.file)?;
+    let mut reader = open(&args.file)?;
     let format = match args.format {
         Format::Csv => export::TableFormat::Csv,
         Format::Parquet => export::TableFormat::Parquet,

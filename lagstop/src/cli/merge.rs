@@ -4,10 +4,10 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args as ClapArgs;
 
-use super::{Failure, output::WholeFile, progress::Progress, values::positive};
+use super::{Failure, opened::open, output::WholeFile, progress::Progress, values::positive};
 use crate::{
     model::Nanos,
-    recording::{CopyError, Merge, Reader, WriteError},
+    recording::{CopyError, Merge, WriteError},
 };
 
 const EXAMPLES: &str = "\
@@ -41,7 +41,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut recordings = Vec::with_capacity(args.files.len());
     for file in &args.files {
-        recordings.push((file.clone(), Reader::open(file)?));
+        recordings.push((file.clone(), open(file)?));
     }
     let output = WholeFile::create(&args.output, args.force)?;
     let interval = args.interval.map(Nanos::from);

@@ -114,7 +114,7 @@ fn status() {
     let ended = missing.args(["--attach-cmd", "--", "/not/there"]).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(127));
-    assert!(said.contains("cannot run /not/there in"), "{said}");
+    assert!(said.contains("/not/there: command not found"), "{said}");
 }
 
 /// The path of the cgroup that a command said it was in.

@@ -186,10 +186,13 @@ fn status() {
         let ended = run(&[], script).stderr(Stdio::null()).status().unwrap();
         assert_eq!((ended.code(), ended.signal()), (code, signal), "{script}");
     }
-    for (program, code) in [("/not/there", 127), ("/etc/passwd", 126)] {
+    for (program, code, why) in [
+        ("/not/there", 127, "lagstop: /not/there: command not found"),
+        ("/etc/passwd", 126, "lagstop: cannot run /etc/passwd in"),
+    ] {
         let output = Command::new(lagstop()).args(["run", "--", program]).output().unwrap();
         assert_eq!(output.status.code(), Some(code));
-        assert!(said(&output).contains(&format!("cannot run {program} in")), "{}", said(&output));
+        assert!(said(&output).contains(why), "{}", said(&output));
     }
     let output = run(&["--output", "/not/there/run.txt"], "echo ran").output().unwrap();
     assert_eq!((output.status.code(), &*output.stdout), (Some(125), &b""[..]), "nothing was run");

@@ -88,11 +88,15 @@ pub(in crate::cli) fn run(args: &Args) -> Result<ExitCode, Failure> {
             Ok(status) => exit_code(status),
             Err(error) => {
                 let program = program.display();
+                // In the words and with the exit codes of shells.
+                if error.kind() == io::ErrorKind::NotFound {
+                    say(format_args!("lagstop: {program}: command not found\n"));
+                    return Ok(ExitCode::from(127));
+                }
                 let place =
                     cgroup.as_ref().map_or(String::new(), |cgroup| format!(" in {}", cgroup.own.directory().display()));
                 say(format_args!("lagstop: cannot run {program}{place}: {}\n", plain(&error)));
-                // The exit codes of shells.
-                return Ok(ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }));
+                return Ok(ExitCode::from(126));
             }
         };
         if !keeper.is_wanted_again() {
