@@ -29,8 +29,9 @@ impl Prompt {
         self.text.pop();
     }
 
+    /// What a regular expression begins with stays.
     pub(super) fn clear(&mut self) {
-        self.text.clear();
+        self.text.truncate(usize::from(self.text.starts_with('/')));
     }
 
     pub(in crate::top) fn text(&self) -> &str {

@@ -50,9 +50,10 @@ pub(super) fn title(state: &State, width: u16) -> String {
         let plural = ending(all);
         parts.push(match table.filter_text() {
             "" => format!("{all} active cgroup{plural}"),
+            // In a tree, rows are also what those that match are inside of.
+            filter if table.is_tree() => format!("{all} active cgroup{plural}, filter {}", display_name(filter)),
             filter => {
-                let shown = if table.is_tree() { "matching".to_owned() } else { table.rows().len().to_string() };
-                format!("{shown} of {all} active cgroup{plural}, filter {}", display_name(filter))
+                format!("{} of {all} active cgroup{plural}, filter {}", table.rows().len(), display_name(filter))
             }
         });
     }
