@@ -51,6 +51,7 @@ pub(super) fn judge(observations: &Observations, load: &Load, thresholds: &Thres
             "With that many CPUs these tasks would not wait, but work that never ends keeps any number of CPUs busy."
                 .to_owned(),
             "This is an average: short bursts may be worse.".to_owned(),
+            "The share that a cgroup gets is computed without thread affinities and nice values.".to_owned(),
         ],
         advice: advice(observations, load, severity),
         cgroups: Vec::new(),

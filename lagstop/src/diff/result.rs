@@ -140,7 +140,7 @@ impl Diff {
         } else if with(ChangeVerdict::NotEnoughIntervals).count() > 0
             || self.before.intervals.min(self.after.intervals) == 0
         {
-            "On the host, there are not enough intervals to compare.".to_owned()
+            "On the host, there are not enough intervals to compare: record for longer.".to_owned()
         } else {
             "On the host, no metric can be compared.".to_owned()
         }

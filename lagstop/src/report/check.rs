@@ -9,7 +9,7 @@ pub fn render(check: &Check, options: PageOptions) -> String {
     let (colour, verdict) = match check.verdict {
         CheckVerdict::Full => (Colour::Green, "lagstop measures everything here"),
         CheckVerdict::Degraded => (Colour::Yellow, "lagstop works here; not everything is measured"),
-        CheckVerdict::Unusable => (Colour::Red, "lagstop cannot measure on this kernel"),
+        CheckVerdict::Unusable => (Colour::Red, "lagstop cannot measure here"),
     };
     page.text("", colour, verdict);
     let Check { hostname, kernel, architecture, .. } = check;
@@ -40,7 +40,10 @@ pub fn render(check: &Check, options: PageOptions) -> String {
         page.text("", Colour::Bold, how);
         for measure in &check.measures {
             match &measure.way {
-                Some(way) => page.row("ok    ", Colour::Green, &measure.measure, &format!("{way}: {}", measure.detail)),
+                Some(way) => {
+                    let (tag, colour) = if check.tried { ("ok    ", Colour::Green) } else { ("?     ", Colour::Cyan) };
+                    page.row(tag, colour, &measure.measure, &format!("{way}: {}", measure.detail));
+                }
                 None => {
                     page.row("n/a   ", Colour::Yellow, &measure.measure, &measure.detail);
                     page.beside(&format!("lost: {}", measure.figures));

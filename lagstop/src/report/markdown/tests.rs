@@ -119,6 +119,7 @@ fn an_overloaded_host_is_a_ticket() {
 
     - With that many CPUs these tasks would not wait, but work that never ends keeps any number of CPUs busy.
     - This is an average: short bursts may be worse.
+    - The share that a cgroup gets is computed without thread affinities and nice values.
 
     </details>
 

@@ -95,6 +95,7 @@ fn an_overloaded_host_reads_like_this() {
         caveat      With that many CPUs these tasks would not wait, but work that never ends keeps any
                     number of CPUs busy.
         caveat      This is an average: short bursts may be worse.
+        caveat      The share that a cgroup gets is computed without thread affinities and nice values.
         advice      Move work to other hosts, or add CPUs.
 
     [WARNING] Switching takes 17.6 % of the used CPU time (0.42 cores): the CPUs are 60.0 % used with it

@@ -85,7 +85,9 @@ fn an_empty_comparison_says_so() {
     let comparison = compare(&side("", &[]), &side("", &[]), &DiffSettings::default());
     let text = render(&comparison, PageOptions::default());
     assert!(
-        text.starts_with("On the host, there are not enough intervals to compare. No cgroup is in both recordings."),
+        text.starts_with(
+            "On the host, there are not enough intervals to compare: record for longer. No cgroup is in both\nrecordings."
+        ),
         "{text}"
     );
     assert!(!text.contains("NaN") && json::render(&comparison).is_ok(), "{text}");
