@@ -11,7 +11,7 @@ use crate::{
     kernel::{Task, argument, constant, load, now, this_cpu},
     kfuncs::{self, ENQ_WAKEUP, InsertArguments, KICK_IDLE, KICK_PREEMPT, LOCAL, Pointer},
     maps::{self, count},
-    turn::{FIRST, FIRST_OF_OTHERS, Standing, last_standing, standing},
+    turn::{FIRST, FIRST_OF_OTHERS, Standing, goes_on, last_standing, standing},
     virtual_time::{self, NOT_BEHIND},
 };
 
@@ -126,17 +126,24 @@ extern "C" fn lags_enqueue(context: *const u64) -> i32 {
     let now = now();
     let cpu = kfuncs::task_cpu(task.0) as u32;
     let queue = queue_of(cpu);
-    let own = last_standing(task, queue, now);
+    let has_woken = flags & ENQ_WAKEUP != 0;
+    let goes_on = match maps::cpu(cpu) {
+        Some(cpu) => goes_on(task, cpu, now),
+        None => false,
+    };
+    let own = last_standing(task, queue, now, has_woken || goes_on);
     if task.is_kernel_thread() && task.is_pinned() {
         kfuncs::insert(task.0, LOCAL, own.slice, flags);
-        return 0;
+    } else {
+        queue_up(task, queue, own, flags);
+        count!(queued);
+        let idle = kfuncs::pick_idle_cpu(task.cpus(), 0);
+        if idle >= 0 {
+            kfuncs::kick_cpu(i64::from(idle), KICK_IDLE);
+            return 0;
+        }
     }
-    queue_up(task, queue, own, flags);
-    count!(queued);
-    let idle = kfuncs::pick_idle_cpu(task.cpus(), 0);
-    if idle >= 0 {
-        kfuncs::kick_cpu(i64::from(idle), KICK_IDLE);
-    } else if flags & ENQ_WAKEUP != 0 && constant!(SETTINGS.preempts) != 0 {
+    if has_woken && constant!(SETTINGS.preempts) != 0 {
         preempt_for(task, own, cpu, now);
     }
     0
@@ -228,7 +235,7 @@ extern "C" fn lags_dispatch(context: *const u64) -> i32 {
     let first = first_turn(queue);
     if !previous.is_null() && Task(previous).is_queued() {
         virtual_time::charge(cpu, now);
-        let own = last_standing(Task(previous), queue, now);
+        let own = last_standing(Task(previous), queue, now, goes_on(Task(previous), cpu, now));
         if first == 0 || first > own.turn {
             Task(previous).set_slice(own.slice);
             count!(kept);

@@ -176,11 +176,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let seen = Arc::clone(&stop);
         let mut running = tokio::task::spawn_blocking(move || {
             // The terminal is only waited for at the end, when everything is undone.
-            let tell = &mut tell();
+            let tell = &mut tell(policy);
             let prepared = trial::prepare(&settings, &kernel, tell, &seen)?;
-            if let Some((policy, warning)) = policy.and_then(|policy| Some((policy, policy.warning()?))) {
-                say(format_args!("lagstop: {policy}: {warning}\n"));
-            }
             if is_apply {
                 trial::run(&settings, &kernel, prepared, tell, &seen).map(|tried| Answer::Tried(Box::new(tried)))
             } else {
@@ -329,12 +326,19 @@ pub(super) fn say_left() {
     }
 }
 
-/// Shows the progress if standard error is a terminal.
-fn tell() -> impl FnMut(Event) {
+/// Warns of the policy before anything is measured, so that there is time to stop it. Shows the progress if standard error is a
+/// terminal.
+fn tell(policy: Option<Policy>) -> impl FnMut(Event) {
     let line = StatusLine::new();
     let mut last = None;
     move |event| {
         let (what, left) = match event {
+            Event::Checked => {
+                if let Some((policy, warning)) = policy.and_then(|policy| Some((policy, policy.warning()?))) {
+                    say(format_args!("lagstop: {policy}: {warning}\n"));
+                }
+                return;
+            }
             Event::Before { left } => ("before", left),
             Event::Block { is_with: true, left } => ("with", left),
             Event::Block { is_with: false, left } => ("without", left),

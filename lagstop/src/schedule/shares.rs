@@ -26,20 +26,21 @@ pub(super) struct Node {
     pub(super) turns: u64,
     /// CPU time of a turn, on average; `None` while that is not known.
     pub(super) turn: Option<Duration>,
-    /// Is it ranked by what it uses? All others stand where one does that uses its share.
+    /// Is it ranked by what it uses? All others stand where one does that uses its share. The root is, as far as its tasks may be
+    /// served before their share allows it.
     pub(super) is_ranked: bool,
 }
 
 impl Node {
     /// Is there always somebody who waits or runs?
     fn is_backlogged(&self) -> bool {
-        self.parent.is_some() && self.is_active && self.tasks >= 0.75
+        self.is_active && self.tasks >= 0.75
     }
 
     /// Its own tasks beside the cgroups in it, if they are active: each weighs as much as a cgroup by default, and cannot use
-    /// more than a CPU. Those of the root are nobody's load.
+    /// more than a CPU.
     fn own(&self) -> Option<Competitor> {
-        (self.is_active && self.parent.is_some()).then(|| Competitor {
+        self.is_active.then(|| Competitor {
             weight: model::Level::DEFAULT_WEIGHT * self.tasks.max(1.0),
             wants: if self.is_backlogged() { self.tasks.max(self.used) } else { self.used },
         })
@@ -64,8 +65,7 @@ const LEAST: f64 = 1e-4;
 /// Works out the shares on a host with `host_cpus` CPUs.
 pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShares {
     let cpus = entitled(nodes, host_cpus);
-    let is_competing = |node: &&Node| node.is_active && node.parent.is_some();
-    let active = nodes.iter().filter(is_competing).count().max(1) as f64;
+    let active = nodes.iter().filter(|node| node.is_active).count().max(1) as f64;
     let typical = (host_cpus / active).min(host_cpus);
     // How much all may go first, in CPU time by their shares: the same for all, as credits are compared.
     let guard = tuning.guard.div_f64(typical.max(LEAST)).clamp(tuning.guard, tuning.longest_guard);
@@ -77,7 +77,7 @@ pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShar
     // A round in which everybody has had a turn must end before those who wait are all before whoever comes: half the guard.
     let round = |tasks: f64| tuning.longest_guard.div_f64(2.0 * (tasks / host_cpus).max(1.0));
     // A task keeps the slice with which it was queued, so one that wakes gets a turn that is right even if all wake with it.
-    let others = nodes.iter().filter(|node| node.parent.is_some() && !node.is_backlogged()).count();
+    let others = nodes.iter().filter(|node| !node.is_backlogged()).count();
     let round_of_all = round(tasks + others as f64);
     let short = tuning.short_slice.min(tuning.slice);
     // Where none preempts, all wait for the end of turns.
@@ -104,7 +104,7 @@ pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShar
         }
     };
     let plans = nodes.iter().zip(&cpus).map(|(node, share)| plan(*share, node)).collect();
-    let is_ranked = nodes.iter().all(|node| node.is_ranked || node.parent.is_none());
+    let is_ranked = nodes.iter().all(|node| node.is_ranked);
     let any = plan(typical, &Node { is_ranked, ..Node::default() });
     let inner: HashSet<usize> = nodes.iter().filter_map(|node| node.parent).collect();
     let may_wake = |n: &usize| nodes[*n].is_active || !inner.contains(n);
@@ -146,7 +146,7 @@ fn entitled(nodes: &[Node], host_cpus: f64) -> Vec<f64> {
         // What has no cgroups inside that are active is its own tasks'.
         let has_others = inside[n].len() > usize::from(node.own().is_some());
         own.push(match node.own() {
-            _ if !has_others || node.parent.is_none() => cpus,
+            _ if !has_others => cpus,
             Some(tasks) => level.share(tasks, true),
             None => level.share(Competitor { weight: model::Level::DEFAULT_WEIGHT, wants: 0.0 }, false),
         });

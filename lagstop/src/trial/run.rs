@@ -133,6 +133,8 @@ const fn choose(is_named: bool) -> &'static str {
 /// Progress of a trial.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
+    /// Nothing that is known beforehand speaks against the trial. Nothing was measured yet.
+    Checked,
     /// Measuring light and heavy cgroups before the trial.
     Before {
         /// Remaining time of this phase.
@@ -178,6 +180,7 @@ pub fn prepare(
         let checked = settings.switched().map_or(Ok(()), |switch| switch.check());
         checked.map_err(|source| cannot(source.into()))?;
     }
+    tell(Event::Checked);
     let background = Background::start(CGROUPS, Background::INTERVAL).map_err(TrialError::Background)?;
     let mut guard = Guard::new(settings.floor, settings.patience);
     let session = background.session().clone();

@@ -290,6 +290,12 @@ impl TestCgroup {
     pub(crate) fn start(&self, what: &str) -> Load {
         Load::start(&self.directories, what)
     }
+
+    /// Starts a load in the root cgroup, of every hierarchy that counts.
+    pub(crate) fn start_in_root(&self, what: &str) -> Load {
+        let roots: Vec<PathBuf> = self.mounts.all().into_iter().cloned().collect();
+        Load::start(&roots, what)
+    }
 }
 
 impl Drop for TestCgroup {

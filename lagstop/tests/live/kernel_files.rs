@@ -51,6 +51,41 @@ fn field(text: &str, name: &str) -> u64 {
     line.rsplit([':', '\t', ' ']).next().unwrap().parse().unwrap()
 }
 
+/// What the kernel says about one of its own threads, by `/proc/<pid>/schedstat`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KernelThread {
+    pub(crate) run_delay_ns: u64,
+    pub(crate) waits: u64,
+}
+
+impl KernelThread {
+    /// All that are not in real time, by pid.
+    pub(crate) fn all() -> HashMap<u32, Self> {
+        const PF_KTHREAD: u64 = 0x0020_0000;
+        let of = |pid: u32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            // A name may have anything in it. The fields after it are numbered from 3 in proc_pid_stat(5).
+            let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+            let field = |number: usize| fields[number - 3].parse::<u64>().ok();
+            if field(9)? & PF_KTHREAD == 0 || field(41)? != 0 {
+                return None;
+            }
+            let schedstat = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+            let figures: Vec<u64> = schedstat.split_whitespace().map(|n| n.parse().unwrap()).collect();
+            Some((pid, Self { run_delay_ns: figures[1], waits: figures[2] }))
+        };
+        let entries = fs::read_dir("/proc").unwrap();
+        entries.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok()).filter_map(of).collect()
+    }
+}
+
+/// CPU time of all threads of a process that live.
+pub(crate) fn cpu_ns(pid: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let files = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("schedstat")).unwrap());
+    files.map(|file| file.split(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
 /// Involuntary switches of all threads of a process so far.
 pub(crate) fn involuntary_switches(pid: u32) -> u64 {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();

@@ -23,7 +23,10 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 
-use crate::sockets::listen_overflows;
+use tempfile::NamedTempFile;
+
+use crate::{fixture::Load, sockets::listen_overflows};
+
 /// Makes this binary a load; its kind follows.
 pub(crate) const FLAG: &str = "--load";
 /// The kind that is no load, but a screen in which something panics.
@@ -415,13 +418,46 @@ impl Window {
     fn wait_for(words: &[&str]) -> Self {
         let ms = |word: &str| Duration::from_millis(word.parse().unwrap());
         let start = Duration::from_nanos(fs::read_to_string(words[0]).unwrap().trim().parse().unwrap());
-        thread::sleep(start.saturating_sub(monotonic()));
+        sleep_until(start);
         Self { start: Instant::now(), told_from: ms(words[1]), time: ms(words[2]) }
     }
 }
 
+/// What loads are told that begin together and report the same time.
+pub(crate) struct Together {
+    start_file: NamedTempFile,
+    /// From the start.
+    told_from: Duration,
+    end: Duration,
+}
+
+impl Together {
+    /// They report `time`, `before` after the start.
+    pub(crate) fn new(before: Duration, time: Duration) -> Self {
+        Self { start_file: NamedTempFile::new().unwrap(), told_from: before, end: before + time }
+    }
+
+    /// The words of [`Window::wait_for`].
+    pub(crate) fn words(&self) -> String {
+        format!("{} {} {}", self.start_file.path().display(), self.told_from.as_millis(), self.end.as_millis())
+    }
+
+    /// Lets all begin `after` from now. Gives when they report from, by CLOCK_MONOTONIC.
+    pub(crate) fn begin<'a>(&self, after: Duration, loads: impl IntoIterator<Item = &'a mut Load>) -> Duration {
+        let start = monotonic() + after;
+        fs::write(self.start_file.path(), start.as_nanos().to_string()).unwrap();
+        loads.into_iter().for_each(Load::go);
+        start + self.told_from
+    }
+}
+
+/// Sleeps until this moment of CLOCK_MONOTONIC.
+pub(crate) fn sleep_until(at: Duration) {
+    thread::sleep(at.saturating_sub(monotonic()));
+}
+
 /// CLOCK_MONOTONIC.
-pub(crate) fn monotonic() -> Duration {
+fn monotonic() -> Duration {
     let time = clock_gettime(ClockId::Monotonic);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }

@@ -31,6 +31,8 @@ mod rotation;
 mod runtimes;
 mod scheduling;
 mod scheduling_ends;
+mod scheduling_host;
+mod scheduling_options;
 mod scheduling_truth;
 mod screen;
 mod serving;
@@ -124,6 +126,8 @@ fn main() -> ExitCode {
         runtimes::TESTS,
         scheduling::TESTS,
         scheduling_ends::TESTS,
+        scheduling_host::TESTS,
+        scheduling_options::TESTS,
         scheduling_truth::TESTS,
         screen::TESTS,
         serving::TESTS,

@@ -1,7 +1,7 @@
 //! `lagstop schedule`: what LAGS does to light and heavy cgroups beside what the kernel's own scheduler does.
 
 use std::{
-    fs, thread,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -16,7 +16,7 @@ use crate::{
     fixture::{Load, TestCgroup, eventually, is_slow, with_stream_every},
     kernel_files::{context_switches, involuntary_switches},
     lags::{Lags, is_back, is_possible, status},
-    load,
+    load::{Together, sleep_until},
 };
 
 pub(crate) const TESTS: &[Test] = &[
@@ -42,6 +42,17 @@ fn numbers(load: &mut Load) -> Vec<u64> {
     load.line().split(' ').filter(|word| !word.is_empty()).map(|word| word.parse().unwrap()).collect()
 }
 
+/// The latencies that a load of requests says, in milliseconds, ascending.
+pub(crate) fn latencies(requests: &mut Load) -> Vec<f64> {
+    let mut latencies: Vec<f64> = numbers(requests).into_iter().map(|us| us as f64 / 1e3).collect();
+    latencies.sort_by(f64::total_cmp);
+    latencies
+}
+
+pub(crate) fn percentile(ascending: &[f64], part: f64) -> f64 {
+    ascending[((ascending.len() - 1) as f64 * part) as usize]
+}
+
 /// What a block measured.
 #[derive(Debug)]
 struct Block {
@@ -59,7 +70,7 @@ struct Block {
 
 impl Block {
     fn percentile(&self, part: f64) -> f64 {
-        self.latencies[((self.latencies.len() - 1) as f64 * part) as usize]
+        percentile(&self.latencies, part)
     }
 
     fn say(&self, name: &str) {
@@ -114,9 +125,8 @@ impl Mix {
 
     /// The same after all processes were there and slept for so long, under the scheduler that `begin` starts before.
     fn run_after<S>(self, asleep: Duration, begin: impl FnOnce() -> S) -> (Block, S) {
-        let start_file = tempfile::NamedTempFile::new().unwrap();
-        let told_from = self.before.as_millis();
-        let window = format!("{} {told_from} {}", start_file.path().display(), told_from + self.time.as_millis());
+        let together = Together::new(self.before, self.time);
+        let window = together.words();
         let parent = TestCgroup::new("lags");
         let start = |name: String, what: &str| {
             let cgroup = parent.child(&name);
@@ -130,10 +140,8 @@ impl Mix {
             .collect();
         heavy.iter_mut().chain(&mut light).for_each(|(load, _)| assert_eq!(load.line(), "joined"));
         let scheduler = begin();
-        let start = load::monotonic() + asleep;
-        fs::write(start_file.path(), start.as_nanos().to_string()).unwrap();
-        heavy.iter_mut().chain(&mut light).for_each(|(load, _)| load.go());
-        thread::sleep(start.saturating_sub(load::monotonic()) + self.before);
+        let told_from = together.begin(asleep, heavy.iter_mut().chain(&mut light).map(|(load, _)| load));
+        sleep_until(told_from);
         let involuntary = |loads: &[(Load, TestCgroup)]| -> u64 {
             loads.iter().map(|(load, _)| involuntary_switches(load.pid())).sum()
         };
@@ -146,8 +154,7 @@ impl Mix {
         let involuntary = involuntary / looked.elapsed().as_secs_f64();
         let ground: Vec<Vec<u64>> = heavy.iter_mut().map(|(load, _)| numbers(load)).collect();
         let switches_per_second = (context_switches() - before) as f64 / began.elapsed().as_secs_f64();
-        let mut latencies: Vec<f64> =
-            light.iter_mut().flat_map(|(load, _)| numbers(load)).map(|us| us as f64 / 1e3).collect();
+        let mut latencies: Vec<f64> = light.iter_mut().flat_map(|(load, _)| latencies(load)).collect();
         latencies.sort_by(f64::total_cmp);
         // Nothing is said of requests that are due before the reported time.
         assert!(latencies.len() > 50, "{}", latencies.len());
@@ -274,27 +281,20 @@ fn burst() {
     if !is_possible() {
         return;
     }
-    const BEFORE: Duration = Duration::from_secs(3);
-    let start_file = tempfile::NamedTempFile::new().unwrap();
-    let window =
-        format!("{} {} {}", start_file.path().display(), BEFORE.as_millis(), (BEFORE + seconds(2)).as_millis());
+    let together = Together::new(seconds(3), seconds(2));
     let parent = TestCgroup::new("burst");
     let (many, light) = (parent.child("many"), parent.child("light"));
     let mut threads = many.start("threads 60 3000");
-    let mut requests = light.start(&format!("requests 1 20000 1000 {window}"));
+    let mut requests = light.start(&format!("requests 1 20000 1000 {}", together.words()));
     [&mut threads, &mut requests].into_iter().for_each(|load| assert_eq!(load.line(), "joined"));
     let lags = Lags::start(&["--learn", "0s"]);
-    let start = load::monotonic() + seconds(1);
-    fs::write(start_file.path(), start.as_nanos().to_string()).unwrap();
-    requests.go();
-    thread::sleep((start + BEFORE).saturating_sub(load::monotonic()));
+    sleep_until(together.begin(seconds(1), [&mut requests]));
     threads.go();
-    let mut latencies = numbers(&mut requests);
-    latencies.sort_unstable();
+    let latencies = latencies(&mut requests);
     let (status, said) = lags.end(Signal::INT);
     println!("{said}");
     assert!(status.success() && latencies.len() > 50, "{}: {said}", latencies.len());
-    let p95 = latencies[latencies.len() * 95 / 100] as f64 / 1e3;
+    let p95 = percentile(&latencies, 0.95);
     println!("{} requests beside 60 new threads: p95 {p95} ms", latencies.len());
     assert!(p95 < 60.0, "{p95} ms");
     // Processes end before their cgroups are removed.

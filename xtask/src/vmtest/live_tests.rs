@@ -226,8 +226,11 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("a_burst_of_threads_holds_up_no_light_cgroup"),
     program("weights_count_while_lags_schedules"),
     program("nobody_starves_while_lags_schedules_an_overload"),
+    program("the_hosts_own_tasks_get_their_part_and_do_not_wait_for_it"),
     program("nobody_starves_when_many_cgroups_wake_at_once"),
     program("whatever_tasks_do_goes_on_while_lags_schedules"),
+    program("only_the_chosen_cgroups_go_first"),
+    program("turns_and_preemption_are_as_asked_for"),
     program("the_papers_credit_is_lagstops_load_credit"),
     program("lags_starts_again_when_cpus_come_or_go"),
     // Only `7.0-generic` can rehearse it as well.

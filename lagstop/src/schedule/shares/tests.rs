@@ -1,7 +1,7 @@
 use super::*;
 
 fn root() -> Node {
-    Node { weight: 100.0, is_active: true, ..Node::default() }
+    Node { weight: 100.0, is_ranked: true, ..Node::default() }
 }
 
 /// One with so many tasks that always want to run, or so much of one.
@@ -39,6 +39,24 @@ fn weights_count_among_siblings_that_are_active_alone() {
     for (n, expected) in [(3, 1.0), (4, 1.0), (5, 2.0), (6, 3.0)] {
         near(cpus[n], expected);
     }
+}
+
+#[test]
+fn each_of_the_roots_own_tasks_weighs_as_a_cgroup() {
+    let own = |tasks: f64| Node { is_active: true, tasks, used: tasks.min(1.0), ..root() };
+    let nodes = [own(3.0), child(0, 100.0, 1.0), child(0, 100.0, 1.0)];
+    let CpuShares { cpus, plans, .. } = shares(&nodes, 1.0, &Tuning::default());
+    for (n, expected) in [(0, 0.6), (1, 0.2), (2, 0.2)] {
+        near(cpus[n], expected);
+    }
+    assert!(plans[0].behind > 0 && plans[0].ahead > plans[0].behind, "what wakes there need not wait");
+    // Their turns are a part of a round.
+    let many = [own(500.0), child(0, 100.0, 1.0)];
+    let CpuShares { plans, .. } = shares(&many, 1.0, &Tuning::default());
+    near(plans[0].slice as f64, 2e9 / 501.0);
+    // What sleeps most of the time takes hardly anything from anybody.
+    let daemons = Node { is_active: true, tasks: 0.01, used: 0.01, ..root() };
+    near(entitled(&[daemons, child(0, 100.0, 1.0), child(0, 100.0, 1.0)], 1.0)[1], 0.495);
 }
 
 #[test]
@@ -151,15 +169,16 @@ fn rounds_of_many_end_before_the_guard_does() {
     let CpuShares { plans, any, .. } = shares(&nodes, 1.0, &Tuning::default());
     near(plans[1].slice as f64, 4e6);
     near(plans[1].ahead as f64, 4e9);
-    near(any.slice as f64, 4e6);
+    // The root cgroup's own tasks may wake.
+    near(any.slice as f64, 2e9 / 501.0);
     assert_eq!(longest_turn(&plans[1..]), Duration::from_millis(4));
     // Those that sleep may all wake.
     let mut nodes = vec![root(), child(0, 100.0, 1.0)];
     nodes.extend((0..500).map(|_| child(0, 100.0, 0.01)));
     let CpuShares { plans, any, .. } = shares(&nodes, 1.0, &Tuning::default());
     near(plans[1].slice as f64, 20e6);
-    near(plans[2].slice as f64, 2e9 / 501.0);
-    near(any.slice as f64, 2e9 / 501.0);
+    near(plans[2].slice as f64, 2e9 / 502.0);
+    near(any.slice as f64, 2e9 / 502.0);
 }
 
 #[test]
