@@ -78,6 +78,12 @@ impl Task {
         cpus == 1
     }
 
+    /// The thread's own.
+    #[inline(always)]
+    pub(crate) fn id(self) -> u32 {
+        load(self.0, constant!(OFFSETS.task_pid))
+    }
+
     /// Is it a thread of lagstop's?
     #[inline(always)]
     pub(crate) fn is_own(self) -> bool {

@@ -83,6 +83,7 @@ pub struct Offsets {
     pub cgroup_kn: u64,
     pub kn_id: u64,
     pub task_flags: u64,
+    pub task_pid: u64,
     pub task_tgid: u64,
     pub task_nr_cpus_allowed: u64,
     pub task_cpus_ptr: u64,
@@ -194,7 +195,9 @@ pub struct Cpu {
     pub next: u32,
     /// The queue that is looked at next for something to steal.
     pub other: u32,
-    pub unused: [u32; 3],
+    /// The running thread.
+    pub task: u32,
+    pub unused: [u32; 2],
 }
 
 /// What is counted, on each CPU.

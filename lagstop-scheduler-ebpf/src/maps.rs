@@ -1,7 +1,7 @@
 //! Every map. All are allocated when they are made: nothing here may allocate while it schedules.
 
 use aya_ebpf::{
-    btf_maps::{Array, HashMap, PerCpuArray},
+    btf_maps::{Array, HashMap, LruHashMap, PerCpuArray},
     macros::btf_map,
 };
 use lagstop_ebpf::shared::{Lookup, Shared};
@@ -10,6 +10,10 @@ use lagstop_scheduler_ebpf::{ANY_GROUP, Counters, Cpu, End, Group, MAX_GROUPS, M
 /// By cgroup. User space takes out those that are gone.
 #[btf_map]
 static GROUPS: HashMap<u64, Group, { MAX_GROUPS as usize }> = HashMap::new();
+
+/// By the id of a thread in the root cgroup: each has a clock of its own, as if it were a cgroup. The rest of [`Group`] is not used.
+#[btf_map]
+static ROOT_TASKS: LruHashMap<u32, Group, 16_384> = LruHashMap::new();
 
 /// By cgroup; only user space writes it.
 #[btf_map]
@@ -48,6 +52,25 @@ pub(crate) fn group(id: u64, now: u64) -> Option<Shared<Group>> {
     const NO_EXIST: u64 = 1;
     let _ = GROUPS.insert(id, new, NO_EXIST);
     known_group(id)
+}
+
+/// A thread of the root cgroup that is known.
+#[inline(always)]
+pub(crate) fn known_root_task(id: u32) -> Option<Shared<Group>> {
+    ROOT_TASKS.shared(id)
+}
+
+/// A thread of the root cgroup. A new one is on time: whoever forks there again and again is not to go first.
+#[inline(always)]
+pub(crate) fn root_task(id: u32, of_queue: u64) -> Option<Shared<Group>> {
+    if let Some(task) = known_root_task(id) {
+        return Some(task);
+    }
+    let virtual_time = of_queue as i64;
+    let new = Group { virtual_time, used: 0, credit: 0, at: 0, runnable: 0, turns: 0, preempted: 0 };
+    const ANY: u64 = 0;
+    let _ = ROOT_TASKS.insert(id, new, ANY);
+    known_root_task(id)
 }
 
 /// What is planned for the cgroup, or for those that nothing is known of. User space may change it meanwhile: each number is old

@@ -11,7 +11,7 @@ use crate::{
     kernel::{Task, argument, constant, load, now, this_cpu},
     kfuncs::{self, ENQ_WAKEUP, InsertArguments, KICK_IDLE, KICK_PREEMPT, LOCAL, Pointer},
     maps::{self, count},
-    turn::{FIRST, FIRST_OF_OTHERS, Standing, goes_on, last_standing, standing},
+    turn::{FIRST, FIRST_OF_OTHERS, Standing, last_standing, standing},
     virtual_time::{self, NOT_BEHIND},
 };
 
@@ -107,7 +107,7 @@ extern "C" fn lags_quiescent(context: *const u64) -> i32 {
 /// ends.
 #[inline(always)]
 fn wants_to_run(task: Task, change: i64) {
-    if task.is_kernel_thread() {
+    if task.is_kernel_thread() || task.is_own() {
         return;
     }
     let (id, now) = (task.cgroup(), now());
@@ -126,12 +126,7 @@ extern "C" fn lags_enqueue(context: *const u64) -> i32 {
     let now = now();
     let cpu = kfuncs::task_cpu(task.0) as u32;
     let queue = queue_of(cpu);
-    let has_woken = flags & ENQ_WAKEUP != 0;
-    let goes_on = match maps::cpu(cpu) {
-        Some(cpu) => goes_on(task, cpu, now),
-        None => false,
-    };
-    let own = last_standing(task, queue, now, has_woken || goes_on);
+    let own = last_standing(task, queue, now);
     if task.is_kernel_thread() && task.is_pinned() {
         kfuncs::insert(task.0, LOCAL, own.slice, flags);
     } else {
@@ -143,7 +138,7 @@ extern "C" fn lags_enqueue(context: *const u64) -> i32 {
             return 0;
         }
     }
-    if has_woken && constant!(SETTINGS.preempts) != 0 {
+    if flags & ENQ_WAKEUP != 0 && constant!(SETTINGS.preempts) != 0 {
         preempt_for(task, own, cpu, now);
     }
     0
@@ -235,7 +230,7 @@ extern "C" fn lags_dispatch(context: *const u64) -> i32 {
     let first = first_turn(queue);
     if !previous.is_null() && Task(previous).is_queued() {
         virtual_time::charge(cpu, now);
-        let own = last_standing(Task(previous), queue, now, goes_on(Task(previous), cpu, now));
+        let own = last_standing(Task(previous), queue, now);
         if first == 0 || first > own.turn {
             Task(previous).set_slice(own.slice);
             count!(kept);
@@ -341,6 +336,7 @@ extern "C" fn lags_running(context: *const u64) -> i32 {
     field!(cpu.since).set(now);
     field!(cpu.charged).set(now);
     field!(cpu.group).set(group);
+    field!(cpu.task).set(task.id());
     field!(cpu.asked).set(0);
     if group != 0
         && let Some(group) = maps::group(group, now)

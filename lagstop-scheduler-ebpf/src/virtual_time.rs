@@ -3,7 +3,7 @@
 //! its share is behind, by so much at most, and so goes first, the lightest before all others.
 
 use lagstop_ebpf::shared::{Shared, field};
-use lagstop_scheduler_ebpf::{Cpu, Group, ONE, Plan, RANK_PLACES};
+use lagstop_scheduler_ebpf::{Cpu, Group, ONE, Plan, RANK_PLACES, ROOT_GROUP};
 
 use crate::{kernel::constant, maps};
 
@@ -81,8 +81,9 @@ pub(crate) fn credit(plan: Shared<Plan>, time: u64, of_queue: u64) -> i64 {
     if credit < 0 { 0 } else { credit }
 }
 
-/// Books to the cgroup that runs on `cpu`, which is this one, what it used since the last time, and ranks it again. Others write
-/// only its credit, when they preempt: if that is lost here, another one that wakes may choose the same CPU.
+/// Books to the cgroup, or the task of the root, that runs on `cpu`, which is this one, what it used since the last time, and
+/// ranks it again. Others write only its credit, when they preempt: if that is lost here, another one that wakes may choose the
+/// same CPU.
 #[inline(always)]
 pub(crate) fn charge(cpu: Shared<Cpu>, now: u64) {
     let id = field!(cpu.group).get();
@@ -96,6 +97,8 @@ pub(crate) fn charge(cpu: Shared<Cpu>, now: u64) {
     field!(cpu.charged).set(now);
     let (Some(group), Some(plan)) = (maps::known_group(id), maps::plan(id)) else { return };
     field!(group.used).add(used as i64);
+    let group = if id == ROOT_GROUP { maps::known_root_task(field!(cpu.task).get()) } else { Some(group) };
+    let Some(group) = group else { return };
     if constant!(SETTINGS.by_load) != 0 {
         return;
     }

@@ -241,6 +241,7 @@ fn offsets(btf: &Btf) -> Result<Offsets, &'static str> {
         cgroup_kn: of("cgroup", "kn")?,
         kn_id: of("kernfs_node", "id")?,
         task_flags: of("task_struct", "flags")?,
+        task_pid: of("task_struct", "pid")?,
         task_tgid: of("task_struct", "tgid")?,
         task_nr_cpus_allowed: of("task_struct", "nr_cpus_allowed")?,
         task_cpus_ptr: of("task_struct", "cpus_ptr")?,

@@ -170,7 +170,7 @@ impl DemandReader {
                 used,
                 turns: now.lately,
                 turn: now.turn.map(Duration::from_secs_f64),
-                is_ranked: group.parent.is_none() || self.only.as_ref().is_none_or(|only| only.is_match(&group.path)),
+                is_ranked: self.only.as_ref().is_none_or(|only| only.is_match(&group.path)),
             });
         }
         Tree { groups: entitled.groups.clone(), nodes, quotas, weighted }

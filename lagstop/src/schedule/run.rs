@@ -242,13 +242,14 @@ fn seeds(tree: &Tree, found: &CpuShares, used: &HashMap<CgroupId, f64>) -> HashM
 struct Told(HashMap<u64, GroupPlan>);
 
 impl Told {
-    /// The shares of all cgroups that want to run now together, in CPUs, as far as their tasks can use them. The root's own tasks have
-    /// none.
+    /// The shares of all cgroups that want to run now together, in CPUs, as far as their tasks can use them. Each of the root's tasks
+    /// has one.
     fn promised(&self, groups: &HashMap<CgroupId, Group>) -> f64 {
-        let wants = |(id, group): &(&CgroupId, &Group)| group.runnable > 0 && id.0 != ROOT_GROUP;
+        let wants = |(_, group): &(&CgroupId, &Group)| group.runnable > 0;
         let of = |(id, group): (&CgroupId, &Group)| {
             let plan = self.0.get(&id.0).or_else(|| self.0.get(&ANY_GROUP))?;
-            Some(share(plan).min(group.runnable as f64))
+            let (share, tasks) = (share(plan), group.runnable as f64);
+            Some(if id.0 == ROOT_GROUP { share.min(1.0) * tasks } else { share.min(tasks) })
         };
         groups.iter().filter(wants).filter_map(of).sum()
     }
@@ -444,14 +445,15 @@ mod tests {
     #[test]
     fn promised_is_what_those_have_that_want_to_run() {
         let plan = |share: f64| GroupPlan { factor: fixed_point(1.0 / share), ..GroupPlan::default() };
-        let told =
-            Told(HashMap::from([(ROOT_GROUP, plan(4.0)), (ANY_GROUP, plan(0.5)), (7, plan(0.25)), (8, plan(2.0))]));
-        let groups = |runnable: [(u64, i64); 4]| {
+        let told = Told(HashMap::from([(ANY_GROUP, plan(0.5)), (7, plan(0.25)), (8, plan(2.0))]));
+        let groups = |runnable: [(u64, i64); 3]| {
             runnable.map(|(id, runnable)| (CgroupId(id), Group { runnable, ..Group::default() })).into()
         };
-        let promised = told.promised(&groups([(ROOT_GROUP, 3), (7, 2), (8, 0), (9, 1)]));
+        let promised = told.promised(&groups([(7, 2), (8, 0), (9, 1)]));
         assert!((promised - 0.75).abs() < 1e-3, "{promised}: a known one, and one that has no plan of its own");
-        let promised = told.promised(&groups([(ROOT_GROUP, 0), (7, 0), (8, 1), (9, 0)]));
+        let promised = told.promised(&groups([(ROOT_GROUP, 3), (8, 0), (9, 0)]));
+        assert!((promised - 1.5).abs() < 1e-3, "{promised}: each of the root's tasks has it");
+        let promised = told.promised(&groups([(7, 0), (8, 1), (9, 0)]));
         assert!((promised - 1.0).abs() < 1e-3, "{promised}: a task uses one CPU");
     }
 }

@@ -26,12 +26,16 @@ pub(super) struct Node {
     pub(super) turns: u64,
     /// CPU time of a turn, on average; `None` while that is not known.
     pub(super) turn: Option<Duration>,
-    /// Is it ranked by what it uses? All others stand where one does that uses its share. The root is, as far as its tasks may be
-    /// served before their share allows it.
+    /// Is it ranked by what it uses? All others stand where one does that uses its share.
     pub(super) is_ranked: bool,
 }
 
 impl Node {
+    /// How many clocks its own tasks have: one together, but those of the root each its own.
+    fn clocks(&self) -> f64 {
+        if self.parent.is_none() { self.tasks.max(1.0) } else { 1.0 }
+    }
+
     /// Is there always somebody who waits or runs?
     fn is_backlogged(&self) -> bool {
         self.is_active && self.tasks >= 0.75
@@ -65,7 +69,7 @@ const LEAST: f64 = 1e-4;
 /// Works out the shares on a host with `host_cpus` CPUs.
 pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShares {
     let cpus = entitled(nodes, host_cpus);
-    let active = nodes.iter().filter(|node| node.is_active).count().max(1) as f64;
+    let active = nodes.iter().filter(|node| node.is_active).map(Node::clocks).sum::<f64>().max(1.0);
     let typical = (host_cpus / active).min(host_cpus);
     // How much all may go first, in CPU time by their shares: the same for all, as credits are compared.
     let guard = tuning.guard.div_f64(typical.max(LEAST)).clamp(tuning.guard, tuning.longest_guard);
@@ -86,8 +90,8 @@ pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShar
     let by_task = if tasks > 0.0 && share > 0.0 { share / tasks } else { typical };
     let plan = |share: f64, node: &Node| {
         let (tasks, turn, is_ranked, is_backlogged) = (node.tasks, node.turn, node.is_ranked, node.is_backlogged());
-        let share = share.max(LEAST);
-        let turns = (share / tasks.max(1.0) / by_task).min(Tuning::MOST_SLICES);
+        let turns = (share.max(LEAST) / tasks.max(1.0) / by_task).min(Tuning::MOST_SLICES);
+        let share = (share / node.clocks()).max(LEAST);
         let slice = match tuning.credit {
             Credit::Paper => usual,
             Credit::Used if is_backlogged => usual.mul_f64(turns),
@@ -108,16 +112,19 @@ pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShar
     let any = plan(typical, &Node { is_ranked, ..Node::default() });
     let inner: HashSet<usize> = nodes.iter().filter_map(|node| node.parent).collect();
     let may_wake = |n: &usize| nodes[*n].is_active || !inner.contains(n);
-    let promisable = (1..nodes.len()).filter(may_wake).map(|n| cpus[n]).sum();
+    // How many tasks of the root sleep is not known.
+    let promisable = match nodes.first() {
+        Some(root) if root.is_active => f64::INFINITY,
+        _ => (1..nodes.len()).filter(may_wake).map(|n| cpus[n]).sum(),
+    };
     CpuShares { cpus, plans, any, promisable }
 }
 
 /// The part of all turns that cgroups took which can go first and do not always want to run. By turns and not by cgroups: a host
 /// has many that wake once a second, and long turns of all others save nothing there.
 fn turns_of_light(nodes: &[Node]) -> f64 {
-    let cgroups = nodes.iter().filter(|node| node.parent.is_some());
     let (mut light, mut all) = (0, 0);
-    for node in cgroups {
+    for node in nodes {
         all += node.turns;
         if node.is_ranked && !node.is_backlogged() {
             light += node.turns;

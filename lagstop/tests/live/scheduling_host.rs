@@ -81,7 +81,8 @@ impl Own {
 fn waited(before: &HashMap<u32, KernelThread>, after: &HashMap<u32, KernelThread>) -> f64 {
     let since = |(pid, after): (&u32, &KernelThread)| {
         let before = before.get(pid)?;
-        Some((after.run_delay_ns - before.run_delay_ns, after.waits - before.waits))
+        // A number may be another thread's by now.
+        Some((after.run_delay_ns.checked_sub(before.run_delay_ns)?, after.waits.checked_sub(before.waits)?))
     };
     let (ns, times) = after.iter().filter_map(since).fold((0, 0), |(ns, times), (more, n)| (ns + more, times + n));
     assert!(times > 50, "{times}");
@@ -102,9 +103,9 @@ fn own() {
     println!("{said}");
     assert!(status.success(), "{said}");
     eventually("the kernel's own is back", is_back);
-    // As the kernel has it: each of their threads weighs as much as a cgroup. Requests, this process and lagstop are a part of that.
+    // As the kernel has it: each of their threads weighs as much as a cgroup. Requests and kernel threads come on top.
     let entitled = cpus as f64 / (10 + cpus) as f64;
-    assert!(own.spinning > 0.75 * entitled && own.all < 1.3 * entitled, "{}, {}: {entitled}", own.spinning, own.all);
+    assert!(own.spinning > 0.75 * entitled && own.all < entitled + 0.1, "{}, {}: {entitled}", own.spinning, own.all);
     assert!(own.percentile(0.95) < kernels.percentile(0.95), "requests waited for longer");
     assert!(own.kernel_threads < 5.0, "kernel threads waited for {} ms", own.kernel_threads);
 }

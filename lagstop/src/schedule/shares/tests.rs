@@ -45,11 +45,13 @@ fn weights_count_among_siblings_that_are_active_alone() {
 fn each_of_the_roots_own_tasks_weighs_as_a_cgroup() {
     let own = |tasks: f64| Node { is_active: true, tasks, used: tasks.min(1.0), ..root() };
     let nodes = [own(3.0), child(0, 100.0, 1.0), child(0, 100.0, 1.0)];
-    let CpuShares { cpus, plans, .. } = shares(&nodes, 1.0, &Tuning::default());
+    let CpuShares { cpus, plans, promisable, .. } = shares(&nodes, 1.0, &Tuning::default());
     for (n, expected) in [(0, 0.6), (1, 0.2), (2, 0.2)] {
         near(cpus[n], expected);
+        near(share(&plans[n]), 0.2);
     }
-    assert!(plans[0].behind > 0 && plans[0].ahead > plans[0].behind, "what wakes there need not wait");
+    assert_eq!(plans[0], plans[1], "as if it were one");
+    assert_eq!(promisable, f64::INFINITY, "nobody knows how many more there are");
     // Their turns are a part of a round.
     let many = [own(500.0), child(0, 100.0, 1.0)];
     let CpuShares { plans, .. } = shares(&many, 1.0, &Tuning::default());
