@@ -84,6 +84,12 @@ impl Task {
         load(self.0, constant!(OFFSETS.task_pid))
     }
 
+    /// When it was started.
+    #[inline(always)]
+    pub(crate) fn started(self) -> u64 {
+        load(self.0, constant!(OFFSETS.task_start_time))
+    }
+
     /// Is it a thread of lagstop's?
     #[inline(always)]
     pub(crate) fn is_own(self) -> bool {

@@ -85,6 +85,7 @@ pub struct Offsets {
     pub task_flags: u64,
     pub task_pid: u64,
     pub task_tgid: u64,
+    pub task_start_time: u64,
     pub task_nr_cpus_allowed: u64,
     pub task_cpus_ptr: u64,
     pub task_slice: u64,
@@ -148,7 +149,7 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Group {
-    /// Its virtual time: CPU time used, by its share. At 0 and below it is as of the first look at it, against that of the
+    /// Its virtual time: CPU time used, by its share. Not used of the root's: each of its threads has one. At 0 and below it is as of the first look at it, against that of the
     /// queue.
     pub virtual_time: i64,
     /// CPU time used.
@@ -161,7 +162,7 @@ pub struct Group {
     pub runnable: i64,
     /// Turns that its tasks have had.
     pub turns: u64,
-    /// Times that one was taken off its CPU for a lighter one's.
+    /// Times that one was taken off its CPU for a lighter one's, a kernel thread or lagstop.
     pub preempted: u64,
 }
 

@@ -4,14 +4,17 @@ use aya_ebpf::{
     btf_maps::{Array, HashMap, LruHashMap, PerCpuArray},
     macros::btf_map,
 };
-use lagstop_ebpf::shared::{Lookup, Shared};
+use lagstop_ebpf::shared::{Lookup, Shared, field};
 use lagstop_scheduler_ebpf::{ANY_GROUP, Counters, Cpu, End, Group, MAX_GROUPS, MAX_QUEUES, Plan, Queue};
+
+use crate::kernel::Task;
 
 /// By cgroup. User space takes out those that are gone.
 #[btf_map]
 static GROUPS: HashMap<u64, Group, { MAX_GROUPS as usize }> = HashMap::new();
 
-/// By the id of a thread in the root cgroup: each has a clock of its own, as if it were a cgroup. The rest of [`Group`] is not used.
+/// By the id of a thread in the root cgroup: each has a clock of its own, as if it were a cgroup. `at` is when it was started; the rest
+/// of [`Group`] is not used.
 #[btf_map]
 static ROOT_TASKS: LruHashMap<u32, Group, 16_384> = LruHashMap::new();
 
@@ -62,12 +65,17 @@ pub(crate) fn known_root_task(id: u32) -> Option<Shared<Group>> {
 
 /// A thread of the root cgroup. A new one is on time: whoever forks there again and again is not to go first.
 #[inline(always)]
-pub(crate) fn root_task(id: u32, of_queue: u64) -> Option<Shared<Group>> {
-    if let Some(task) = known_root_task(id) {
-        return Some(task);
+pub(crate) fn root_task(task: Task, of_queue: u64) -> Option<Shared<Group>> {
+    let (id, virtual_time, at) = (task.id(), of_queue as i64, task.started());
+    if let Some(known) = known_root_task(id) {
+        // Another thread had that id before.
+        if field!(known.at).get() != at {
+            field!(known.at).set(at);
+            field!(known.virtual_time).set(virtual_time);
+        }
+        return Some(known);
     }
-    let virtual_time = of_queue as i64;
-    let new = Group { virtual_time, used: 0, credit: 0, at: 0, runnable: 0, turns: 0, preempted: 0 };
+    let new = Group { virtual_time, used: 0, credit: 0, at, runnable: 0, turns: 0, preempted: 0 };
     const ANY: u64 = 0;
     let _ = ROOT_TASKS.insert(id, new, ANY);
     known_root_task(id)

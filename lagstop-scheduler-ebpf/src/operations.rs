@@ -4,7 +4,7 @@ use core::{mem::MaybeUninit, ptr::read_volatile};
 
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
 use lagstop_ebpf::shared::{Shared, field};
-use lagstop_scheduler_ebpf::{ANY_GROUP, Cpu, MAX_LOOKS, MAX_QUEUES, REPORT_PIECE};
+use lagstop_scheduler_ebpf::{ANY_GROUP, Cpu, MAX_LOOKS, MAX_QUEUES, REPORT_PIECE, ROOT_GROUP};
 
 use crate::{
     credit,
@@ -107,10 +107,14 @@ extern "C" fn lags_quiescent(context: *const u64) -> i32 {
 /// ends.
 #[inline(always)]
 fn wants_to_run(task: Task, change: i64) {
-    if task.is_kernel_thread() || task.is_own() {
+    if task.is_kernel_thread() {
         return;
     }
     let (id, now) = (task.cgroup(), now());
+    // lagstop runs whenever it looks at this.
+    if id == ROOT_GROUP && task.is_own() {
+        return;
+    }
     let group = if change > 0 { maps::group(id, now) } else { maps::known_group(id) };
     if let Some(group) = group {
         credit::runnable(group, now, change);

@@ -28,7 +28,7 @@ pub(crate) const FIRST: i64 = -1;
 /// Turns of kernel threads, and of lagstop, are before all others', and in the order in which they come, as equal turns are:
 /// their time by this power of two, which stays below all others' for 146 years after boot.
 const KERNEL_THREADS_FIRST: u64 = 30;
-/// How long a turn of one of the root's tasks is that is behind: it goes on where nobody has an earlier one.
+/// How long a turn of one of the root's tasks is that is behind or new: it goes on where nobody has an earlier one.
 const BRIEF: u64 = 1_000_000;
 /// Turns below are theirs: all others' are virtual times, which begin with the clock and so are above within seconds after
 /// boot.
@@ -52,25 +52,25 @@ fn behind(task: Task, queue: u32, now: u64, is_last: bool) -> Standing {
     let slice = constant!(SETTINGS.slice);
     // A turn of 0 would be none.
     let first = (now >> KERNEL_THREADS_FIRST) | 1;
-    // They are nobody's load: RCU's threads and the watchdog's own worker would wait behind the root cgroup's credit, and the
-    // kernel throws such a scheduler out.
+    // They are nobody's load: RCU's threads and the watchdog's own worker would wait for their turn, and the kernel throws such
+    // a scheduler out.
     if task.is_kernel_thread() {
         return Standing { credit: FIRST, turn: first, slice, group: 0 };
     }
+    let group = task.cgroup();
+    let is_root = group == ROOT_GROUP;
     // What works out everybody's share must not wait for its own.
     if task.is_own() {
-        return Standing { credit: FIRST, turn: first, slice, group: 0 };
+        return Standing { credit: FIRST, turn: first, slice, group: if is_root { 0 } else { group } };
     }
-    let group = task.cgroup();
     let by_load = constant!(SETTINGS.by_load) != 0;
     let of_queue = if by_load { now } else { virtual_time::of_queue(queue, now) };
     let most = constant!(SETTINGS.max_credit) as i64;
     let soon = of_queue & !NOT_BEHIND;
-    let is_root = group == ROOT_GROUP;
     if is_root && by_load {
         return Standing { credit: FIRST, turn: soon, slice, group };
     }
-    let state = if is_root { maps::root_task(task.id(), of_queue) } else { maps::group(group, now) };
+    let state = if is_root { maps::root_task(task, of_queue) } else { maps::group(group, now) };
     let (Some(plan), Some(state)) = (maps::plan(group), state) else {
         count!(unknown);
         return Standing { credit: FIRST, turn: soon, slice, group: 0 };
@@ -85,8 +85,9 @@ fn behind(task: Task, queue: u32, now: u64, is_last: bool) -> Standing {
     }
     let time = virtual_time::of_group(state, plan, of_queue);
     let time = if is_last { virtual_time::behind_others(state, plan, time, of_queue) } else { time };
-    let turn = if time < of_queue { time & !NOT_BEHIND } else { time | NOT_BEHIND };
-    // How many of the root's may wake at once is not known.
-    let slice = if is_root && time < of_queue && slice > BRIEF { BRIEF } else { slice };
+    // How many of the root's may wake or be new at once is not known.
+    let is_behind = time < of_queue || is_root && time == of_queue;
+    let turn = if is_behind { time & !NOT_BEHIND } else { time | NOT_BEHIND };
+    let slice = if is_root && is_behind && slice > BRIEF { BRIEF } else { slice };
     Standing { credit: virtual_time::credit(plan, time, of_queue), turn, slice, group }
 }

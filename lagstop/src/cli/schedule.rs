@@ -106,7 +106,7 @@ struct TuningArgs {
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = slice)]
     short_slice: Duration,
 
-    /// How much less credit the cgroup of a waking task must have to preempt (0 to 2; with 2 only what is not ranked preempts)
+    /// How much less credit the cgroup of a waking task must have to preempt (0 to 2; with 2 only kernel threads and lagstop preempt)
     #[arg(long, value_name = "CREDIT", default_value = "0.25", value_parser = margin)]
     margin: f64,
 

@@ -53,7 +53,7 @@ pub struct SchedulerCounts {
     pub stolen: u64,
     /// Times a task continued at the end of its turn.
     pub kept: u64,
-    /// Tasks preempted for lighter ones.
+    /// Tasks preempted for lighter ones, kernel threads and lagstop.
     pub preempted: u64,
     /// Tasks that ran later than the guard after their turn.
     pub overdue: u64,
@@ -243,6 +243,7 @@ fn offsets(btf: &Btf) -> Result<Offsets, &'static str> {
         task_flags: of("task_struct", "flags")?,
         task_pid: of("task_struct", "pid")?,
         task_tgid: of("task_struct", "tgid")?,
+        task_start_time: of("task_struct", "start_time")?,
         task_nr_cpus_allowed: of("task_struct", "nr_cpus_allowed")?,
         task_cpus_ptr: of("task_struct", "cpus_ptr")?,
         task_slice: of("task_struct", "scx.slice")?,

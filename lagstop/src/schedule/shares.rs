@@ -54,12 +54,15 @@ impl Node {
 /// The shares of all nodes, and the plans that follow from them.
 #[derive(Clone, Debug)]
 pub(super) struct CpuShares {
-    /// Of each node, in CPUs: the part that its weight has among those that are active, and what these do not use of theirs.
+    /// Of each node, in CPUs: the part that its weight has among those that are active, and what these do not use of theirs. Of the
+    /// root, of all its own tasks together.
     pub(super) cpus: Vec<f64>,
+    /// Of the root, of each of its tasks.
     pub(super) plans: Vec<Plan>,
     /// For cgroups that are not known yet.
     pub(super) any: Plan,
     /// What all cgroups are promised together if they wake at once, in CPUs. Of those with others inside, only who has had tasks.
+    /// Infinite where the root's own have run.
     pub(super) promisable: f64,
 }
 
@@ -154,7 +157,7 @@ fn entitled(nodes: &[Node], host_cpus: f64) -> Vec<f64> {
         let has_others = inside[n].len() > usize::from(node.own().is_some());
         own.push(match node.own() {
             _ if !has_others => cpus,
-            Some(tasks) => level.share(tasks, true),
+            Some(tasks) => level.share(tasks, true).min(host_cpus),
             None => level.share(Competitor { weight: model::Level::DEFAULT_WEIGHT, wants: 0.0 }, false),
         });
         levels.push(level);
@@ -216,7 +219,7 @@ pub(super) fn smoothed(before: f64, now: f64) -> f64 {
     before + (now - before) * NEW
 }
 
-/// The share that `plan` was made of, in CPUs; of the paper's credits it is not told.
+/// The share that `plan` was made of, in CPUs, of the root that of a task; of the paper's credits it is not told.
 pub(super) fn share(plan: &Plan) -> f64 {
     ONE as f64 / plan.factor.max(1) as f64
 }

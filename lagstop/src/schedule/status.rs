@@ -24,7 +24,7 @@ pub struct GroupStatus {
     pub tasks: f64,
     /// Turns that its tasks had.
     pub turns: u64,
-    /// Times that one was preempted for a lighter one.
+    /// Times that one was preempted for a lighter one, a kernel thread or lagstop.
     pub preempted: u64,
     /// The paper's credit, in tasks, when one of its tasks last woke or slept; `None` where cgroups are not ranked by it.
     pub load_credit: Option<f64>,

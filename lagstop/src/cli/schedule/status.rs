@@ -123,7 +123,7 @@ fn shown(status: &SchedulerStatus, is_alive: bool, loaded: Option<&str>) -> Stri
         let _ = writeln!(
             text,
             "\n{when}, the cgroups with the most turns. SHARE: fair share in CPUs. TASKS: running or waiting, on average. PREEMPTED: times a \
-             lighter cgroup took over.\n   SHARE   TASKS       TURNS   PREEMPTED{credit}  CGROUP"
+             lighter cgroup, a kernel thread or lagstop took over.\n   SHARE   TASKS       TURNS   PREEMPTED{credit}  CGROUP"
         );
         status.groups.iter().for_each(|group| text.push_str(&row(group)));
     }
