@@ -149,8 +149,8 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Group {
-    /// Its virtual time: CPU time used, by its share. Not used of the root's: each of its threads has one. At 0 and below it is as of the first look at it, against that of the
-    /// queue.
+    /// Its virtual time: CPU time used, by its share. At 0 and below it is as of the first look at it, against that of the
+    /// queue. Not used of the root: each of its threads has one.
     pub virtual_time: i64,
     /// CPU time used.
     pub used: i64,
