@@ -166,15 +166,14 @@ pub struct Group {
     pub preempted: u64,
 }
 
-/// The virtual time of a queue: that of the last one that was taken from it and not light, and as much later as time has passed
+/// The virtual time of a queue: that of the last one that was taken from it and not behind, and as much later as time has passed
 /// since. A cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Queue {
-    pub virtual_time: u64,
-    /// Clock of the scheduler; 0 while nothing was taken.
-    pub at: u64,
-    pub unused: [u64; 6],
+    /// By how much it is ahead of the clock of the scheduler; it wraps. One number, so that nobody reads half of it.
+    pub ahead: u64,
+    pub unused: [u64; 7],
 }
 
 /// What the programs know of a CPU: a cache line.

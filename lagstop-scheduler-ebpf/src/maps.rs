@@ -13,7 +13,8 @@ use crate::kernel::Task;
 #[btf_map]
 static GROUPS: HashMap<u64, Group, { MAX_GROUPS as usize }> = HashMap::new();
 
-/// By the id of a thread in the root cgroup: each has a clock of its own, as if it were a cgroup. `at` is when it was started; the rest
+/// By the id of a thread in the root cgroup, or of a kernel thread that computes for long: each has a clock of its own, as if it were a
+/// cgroup. `at` is when it was started; the rest
 /// of [`Group`] is not used.
 #[btf_map]
 static ROOT_TASKS: LruHashMap<u32, Group, 16_384> = LruHashMap::new();

@@ -130,8 +130,10 @@ extern "C" fn lags_enqueue(context: *const u64) -> i32 {
     let now = now();
     let cpu = kfuncs::task_cpu(task.0) as u32;
     let queue = queue_of(cpu);
-    let own = last_standing(task, queue, now);
-    if task.is_kernel_thread() && task.is_pinned() {
+    let is_waking = flags & ENQ_WAKEUP != 0;
+    let wants_more = !is_waking && had_this_cpu(task);
+    let own = last_standing(task, queue, now, wants_more);
+    if !wants_more && task.is_kernel_thread() && task.is_pinned() {
         kfuncs::insert(task.0, LOCAL, own.slice, flags);
     } else {
         queue_up(task, queue, own, flags);
@@ -142,10 +144,19 @@ extern "C" fn lags_enqueue(context: *const u64) -> i32 {
             return 0;
         }
     }
-    if flags & ENQ_WAKEUP != 0 && constant!(SETTINGS.preempts) != 0 {
+    if is_waking && constant!(SETTINGS.preempts) != 0 {
         preempt_for(task, own, cpu, now);
     }
     0
+}
+
+/// Has it just had this CPU?
+#[inline(always)]
+fn had_this_cpu(task: Task) -> bool {
+    match maps::cpu(this_cpu()) {
+        Some(cpu) => field!(cpu.task).get() == task.id(),
+        None => false,
+    }
 }
 
 #[inline(always)]
@@ -228,27 +239,39 @@ extern "C" fn lags_tick(context: *const u64) -> i32 {
 #[unsafe(link_section = "iter/dispatch")]
 extern "C" fn lags_dispatch(context: *const u64) -> i32 {
     let previous: Pointer = argument(context, 1);
-    let Some(cpu) = maps::cpu(this_cpu()) else { return 0 };
+    let number = this_cpu();
+    let Some(cpu) = maps::cpu(number) else { return 0 };
     let queue = field!(cpu.queue).get();
     let now = now();
-    let first = first_turn(queue);
-    if !previous.is_null() && Task(previous).is_queued() {
+    let first = first_turn(queue, number);
+    let goes_on = !previous.is_null() && Task(previous).is_queued();
+    if goes_on {
         virtual_time::charge(cpu, now);
-        let own = last_standing(Task(previous), queue, now);
+        let own = last_standing(Task(previous), queue, now, true);
         if first == 0 || first > own.turn {
-            Task(previous).set_slice(own.slice);
-            count!(kept);
+            let_go_on(cpu, Task(previous), own);
             return 0;
         }
     }
-    if constant!(SETTINGS.queues) > 1 && takes_from_another(cpu, queue, first, now) {
+    if constant!(SETTINGS.queues) > 1 && takes_from_another(cpu, queue, first, number, now) {
         return 0;
     }
     if first != 0 && kfuncs::move_to_local(QUEUE + u64::from(queue), 0) & 1 != 0 {
         count!(dispatched);
         is_served(queue, first, now);
+    } else if goes_on {
+        // Another CPU was faster. The kernel lets it go on, for as long as it likes itself unless that is said here.
+        let_go_on(cpu, Task(previous), last_standing(Task(previous), queue, now, true));
     }
     0
+}
+
+/// Lets the running task go on. It may be preempted again: the kernel does not say that it runs, as it never stopped.
+#[inline(always)]
+fn let_go_on(cpu: Shared<Cpu>, task: Task, own: Standing) {
+    task.set_slice(own.slice);
+    field!(cpu.credit).set(own.credit);
+    count!(kept);
 }
 
 /// Moves the virtual time of the queue on, and counts who is served later than the guard allows.
@@ -262,7 +285,7 @@ fn is_served(queue: u32, turn: u64, now: u64) {
         && of_queue > turn
         && let Some(any) = maps::plan(ANY_GROUP)
     {
-        let guard = field!(any.behind).get();
+        let guard = virtual_time::head_start(any);
         if of_queue - turn > guard {
             is_overdue(of_queue - turn - guard);
         }
@@ -284,7 +307,7 @@ fn is_overdue(time: u64) {
 /// Looks at one other queue, each time at the next, and takes from it where its first turn is well before `own`, which is 0 where
 /// nothing waits here; then at more of them.
 #[inline(always)]
-fn takes_from_another(cpu: Shared<Cpu>, queue: u32, own: u64, now: u64) -> bool {
+fn takes_from_another(cpu: Shared<Cpu>, queue: u32, own: u64, number: u32, now: u64) -> bool {
     /// What moving to another cache may cost.
     const WELL_BEFORE: u64 = 10_000_000;
     let queues = constant!(SETTINGS.queues) as u32;
@@ -294,7 +317,7 @@ fn takes_from_another(cpu: Shared<Cpu>, queue: u32, own: u64, now: u64) -> bool 
         let other = if other >= queues { 0 } else { other };
         field!(cpu.other).set(other);
         if other != queue {
-            let theirs = first_turn(other);
+            let theirs = first_turn(other, number);
             if theirs != 0
                 && (own == 0 || theirs + WELL_BEFORE < own)
                 && kfuncs::move_to_local(QUEUE + u64::from(other), 0) & 1 != 0
@@ -313,16 +336,26 @@ fn takes_from_another(cpu: Shared<Cpu>, queue: u32, own: u64, now: u64) -> bool 
     false
 }
 
-/// The first turn of a queue; 0 where nothing waits there.
+/// The first turn of a queue among those that may be had on `cpu`: the kernel skips all others when it takes one. 0 where nothing for it
+/// waits there. After many that may not it is looked for no longer: the turn of the last one is before it.
 #[inline(always)]
-fn first_turn(queue: u32) -> u64 {
+fn first_turn(queue: u32, cpu: u32) -> u64 {
     let mut iterator = MaybeUninit::<[u64; 6]>::uninit();
     let iterator = iterator.as_mut_ptr().cast::<u64>();
     let mut turn = 0;
     if kfuncs::iter_new(iterator, QUEUE + u64::from(queue), 0) == 0 {
-        let first = kfuncs::iter_next(iterator);
-        if !first.is_null() {
-            turn = Task(first).turn();
+        let mut looks = 0;
+        loop {
+            let next = kfuncs::iter_next(iterator);
+            if next.is_null() {
+                turn = 0;
+                break;
+            }
+            turn = Task(next).turn();
+            looks += 1;
+            if kfuncs::test_cpu(u64::from(cpu), Task(next).cpus()) & 1 != 0 || looks == MAX_LOOKS {
+                break;
+            }
         }
     }
     kfuncs::iter_destroy(iterator);
@@ -335,7 +368,11 @@ extern "C" fn lags_running(context: *const u64) -> i32 {
     let task = Task(argument(context, 0));
     let Some(cpu) = maps::cpu(this_cpu()) else { return 0 };
     let now = now();
-    let Standing { credit, group, .. } = standing(task, field!(cpu.queue).get(), now);
+    let Standing { credit, turn, group, .. } = standing(task, field!(cpu.queue).get(), now);
+    // All others of nobody's go first.
+    if group == 0 && turn >= FIRST_OF_OTHERS {
+        count!(unknown);
+    }
     field!(cpu.credit).set(credit);
     field!(cpu.since).set(now);
     field!(cpu.charged).set(now);

@@ -6,7 +6,7 @@ use lagstop_scheduler_ebpf::ROOT_GROUP;
 use crate::{
     credit,
     kernel::{Task, constant},
-    maps::{self, count},
+    maps,
     virtual_time::{self, NOT_BEHIND},
 };
 
@@ -37,25 +37,33 @@ pub(crate) const FIRST_OF_OTHERS: u64 = 1 << 32;
 /// Where `task` stands in `queue` now, if it is the first of its cgroup's.
 #[inline(always)]
 pub(crate) fn standing(task: Task, queue: u32, now: u64) -> Standing {
-    behind(task, queue, now, false)
+    behind(task, queue, now, false, false)
 }
 
 /// Where `task` stands in `queue` now, behind all others of its cgroup. As a turn does not move once it is given, a burst of a
-/// hundred threads would else be served whole before anybody who comes later.
+/// hundred threads would else be served whole before anybody who comes later. Has it had a turn, and wants another one?
 #[inline(always)]
-pub(crate) fn last_standing(task: Task, queue: u32, now: u64) -> Standing {
-    behind(task, queue, now, true)
+pub(crate) fn last_standing(task: Task, queue: u32, now: u64, wants_more: bool) -> Standing {
+    behind(task, queue, now, true, wants_more)
 }
 
 #[inline(always)]
-fn behind(task: Task, queue: u32, now: u64, is_last: bool) -> Standing {
+fn behind(task: Task, queue: u32, now: u64, is_last: bool, wants_more: bool) -> Standing {
     let slice = constant!(SETTINGS.slice);
+    let by_load = constant!(SETTINGS.by_load) != 0;
+    let of_queue = if by_load { now } else { virtual_time::of_queue(queue, now) };
+    let soon = of_queue & !NOT_BEHIND;
     // A turn of 0 would be none.
     let first = (now >> KERNEL_THREADS_FIRST) | 1;
     // They are nobody's load: RCU's threads and the watchdog's own worker would wait for their turn, and the kernel throws such
     // a scheduler out.
     if task.is_kernel_thread() {
-        return Standing { credit: FIRST, turn: first, slice, group: 0 };
+        let turn = match wants_more {
+            true if by_load => soon,
+            true => of_long_one(task, of_queue),
+            false => first,
+        };
+        return Standing { credit: FIRST, turn, slice, group: 0 };
     }
     let group = task.cgroup();
     let is_root = group == ROOT_GROUP;
@@ -63,16 +71,12 @@ fn behind(task: Task, queue: u32, now: u64, is_last: bool) -> Standing {
     if task.is_own() {
         return Standing { credit: FIRST, turn: first, slice, group: if is_root { 0 } else { group } };
     }
-    let by_load = constant!(SETTINGS.by_load) != 0;
-    let of_queue = if by_load { now } else { virtual_time::of_queue(queue, now) };
     let most = constant!(SETTINGS.max_credit) as i64;
-    let soon = of_queue & !NOT_BEHIND;
     if is_root && by_load {
         return Standing { credit: FIRST, turn: soon, slice, group };
     }
     let state = if is_root { maps::root_task(task, of_queue) } else { maps::group(group, now) };
     let (Some(plan), Some(state)) = (maps::plan(group), state) else {
-        count!(unknown);
         return Standing { credit: FIRST, turn: soon, slice, group: 0 };
     };
     let slice = field!(plan.slice).get();
@@ -90,4 +94,15 @@ fn behind(task: Task, queue: u32, now: u64, is_last: bool) -> Standing {
     let turn = if is_behind { time & !NOT_BEHIND } else { time | NOT_BEHIND };
     let slice = if is_root && is_behind && slice > BRIEF { BRIEF } else { slice };
     Standing { credit: virtual_time::credit(plan, time, of_queue), turn, slice, group }
+}
+
+/// The turn of a kernel thread that computes for longer than one: it would starve those that run nowhere else, so from then on it has
+/// a clock, as those of the root cgroup have.
+#[inline(always)]
+fn of_long_one(task: Task, of_queue: u64) -> u64 {
+    let (Some(plan), Some(clock)) = (maps::plan(ROOT_GROUP), maps::root_task(task, of_queue)) else {
+        return of_queue & !NOT_BEHIND;
+    };
+    let time = virtual_time::of_group(clock, plan, of_queue);
+    if time < of_queue { time & !NOT_BEHIND } else { time | NOT_BEHIND }
 }

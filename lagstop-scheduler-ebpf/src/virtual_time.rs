@@ -15,16 +15,9 @@ const MOST: u64 = 1 << 32;
 /// That of a queue now.
 #[inline(always)]
 pub(crate) fn of_queue(queue: u32, now: u64) -> u64 {
-    let Some(queue) = maps::queue(queue) else { return now };
-    // Between two writes of another CPU both numbers are a moment apart at most.
-    let (time, at) = (field!(queue.virtual_time).get(), field!(queue.at).get());
-    let elapsed = now.wrapping_sub(at);
-    if at == 0 {
-        now
-    } else if (elapsed as i64) > 0 {
-        time + elapsed
-    } else {
-        time
+    match maps::queue(queue) {
+        Some(queue) => now.wrapping_add(field!(queue.ahead).get()),
+        None => now,
     }
 }
 
@@ -35,8 +28,7 @@ pub(crate) fn serves(queue: u32, turn: u64, now: u64) {
         return;
     }
     if let Some(queue) = maps::queue(queue) {
-        field!(queue.virtual_time).set(turn);
-        field!(queue.at).set(now);
+        field!(queue.ahead).set(turn.wrapping_sub(now));
     }
 }
 
@@ -71,6 +63,13 @@ pub(crate) fn behind_others(group: Shared<Group>, plan: Shared<Plan>, time: u64,
     }
 }
 
+/// How much all may go first.
+#[inline(always)]
+pub(crate) fn head_start(plan: Shared<Plan>) -> u64 {
+    let rank = field!(plan.rank).get();
+    if rank == 0 { 0 } else { (ONE << RANK_PLACES) / rank }
+}
+
 /// The credit of who is at `time`, with [`ONE`], where its queue is at `of_queue`.
 #[inline(always)]
 pub(crate) fn credit(plan: Shared<Plan>, time: u64, of_queue: u64) -> i64 {
@@ -87,18 +86,18 @@ pub(crate) fn credit(plan: Shared<Plan>, time: u64, of_queue: u64) -> i64 {
 #[inline(always)]
 pub(crate) fn charge(cpu: Shared<Cpu>, now: u64) {
     let id = field!(cpu.group).get();
-    if id == 0 {
-        return;
-    }
     let used = now.wrapping_sub(field!(cpu.charged).get());
     if (used as i64) <= 0 {
         return;
     }
     field!(cpu.charged).set(now);
-    let (Some(group), Some(plan)) = (maps::known_group(id), maps::plan(id)) else { return };
-    field!(group.used).add(used as i64);
-    let group = if id == ROOT_GROUP { maps::known_root_task(field!(cpu.task).get()) } else { Some(group) };
-    let Some(group) = group else { return };
+    let group = maps::known_group(id);
+    if let Some(group) = group {
+        field!(group.used).add(used as i64);
+    }
+    // What is nobody's has one if it is a kernel thread that computes for long.
+    let group = if id == ROOT_GROUP || id == 0 { maps::known_root_task(field!(cpu.task).get()) } else { group };
+    let (Some(group), Some(plan)) = (group, maps::plan(if id == 0 { ROOT_GROUP } else { id })) else { return };
     if constant!(SETTINGS.by_load) != 0 {
         return;
     }

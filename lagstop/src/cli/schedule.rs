@@ -39,7 +39,8 @@ Examples:
 When lagstop ends or is killed, the kernel takes its own scheduler back at once.
 Exception: before Linux 7.0, the host hangs under LAGS if real-time tasks take all CPUs.
 CPU quotas (cpu.max) are not enforced while LAGS schedules.
-docs/schedule.md explains when to use it, and lists what was measured.";
+Exit code of --status: 0 if LAGS schedules this host, 3 if it does not, 1 if no run is known.
+docs/schedule.md explains when to use it, docs/schedule-measured.md what it does.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -85,7 +86,7 @@ struct TuningArgs {
     credit: Credit,
 
     /// Upper limit of the head start. With --credit paper, the time constant by which the past is forgotten
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = positive)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = memory)]
     memory: Duration,
 
     /// How long to measure use before scheduling, so that heavy cgroups are known from the start
@@ -93,7 +94,7 @@ struct TuningArgs {
     learn: Duration,
 
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = guard, help = format!(
-        "Head start, for how long lighter cgroups can go first: TIME × active cgroups per CPU, at most {} and at most --memory",
+        "Head start: how long lighter cgroups can go first. TIME × active cgroups per CPU (1 at least), at most {} and at most --memory",
         format_duration(Tuning::default().longest_guard),
     ))]
     guard: Duration,
@@ -119,9 +120,15 @@ struct TuningArgs {
     no_preemption: bool,
 }
 
+/// Less than the shortest turn would be no head start.
+fn memory(text: &str) -> Result<Duration, String> {
+    let time = positive(text)?;
+    if time < Duration::from_millis(1) { Err("the time must be at least 1ms".to_owned()) } else { Ok(time) }
+}
+
 /// A longer guard could trigger the watchdog of the kernel.
 fn guard(text: &str) -> Result<Duration, String> {
-    let time = positive(text)?;
+    let time = memory(text)?;
     let longest = Tuning::default().longest_guard;
     if time > longest { Err(format!("the guard must be at most {}", format_duration(longest))) } else { Ok(time) }
 }
@@ -189,6 +196,9 @@ async fn dry_run(args: &Args, mut prepared: PreparedSchedule) -> Result<ExitCode
 
 impl Args {
     fn options(&self) -> Result<ScheduleOptions, Failure> {
+        if !self.only.is_empty() && self.tuning.credit == Credit::Paper {
+            return Err("with --credit paper no cgroup has a head start: leave out --only".into());
+        }
         Ok(ScheduleOptions {
             tuning: self.tuning.tuning(),
             only: only(&self.only)?,
@@ -373,11 +383,19 @@ mod tests {
 
     #[test]
     fn flags_are_checked() {
-        for wrong in [&["--guard", "5s"][..], &["--slice", "10us"], &["--margin", "-1"], &["--status", "--dry-run"]] {
+        for wrong in [
+            &["--guard", "5s"][..],
+            &["--memory", "100ns"],
+            &["--slice", "10us"],
+            &["--margin", "-1"],
+            &["--status", "--dry-run"],
+        ] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
-        let options = parse(&["--only", "/a*", "--credit", "paper", "--no-preemption"]).unwrap().options().unwrap();
-        assert!(options.only.unwrap().is_match("/ab/c"));
-        assert_eq!((options.tuning.credit, options.tuning.preempts), (Credit::Paper, false));
+        let options = parse(&["--only", "/a*", "--no-preemption"]).unwrap().options().unwrap();
+        assert!(options.only.unwrap().is_match("/ab/c") && !options.tuning.preempts);
+        let by_load = ["--credit", "paper"];
+        assert_eq!(parse(&by_load).unwrap().options().unwrap().tuning.credit, Credit::Paper);
+        assert!(parse(&[&by_load[..], &["--only", "/a*"]].concat()).unwrap().options().is_err());
     }
 }

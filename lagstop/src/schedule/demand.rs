@@ -112,6 +112,11 @@ impl DemandReader {
         Ok(Self { hierarchy: Hierarchy::find(GroupBy::Scheduler)?, only, before: HashMap::new(), entitled: None })
     }
 
+    /// Are there no cgroups outside of the tree, as there are for a cgroup namespace?
+    pub(super) fn sees_all(&self) -> bool {
+        self.hierarchy.is_whole()
+    }
+
     /// Puts together what the tree says and what the programs know of each cgroup, `seen`, as of `time` after the last time.
     /// The tree is read again when it is a while since, or they know one that is not in it.
     pub(super) fn read(&mut self, seen: &HashMap<CgroupId, Seen>, time: Duration) -> Result<Tree, HostError> {

@@ -48,8 +48,13 @@ pub enum SchedulerError {
     )]
     NoGroups,
     #[error(
+        "lagstop sees only a part of the host's cgroups, and would schedule all of them. Run it on the host, or in a container with the \
+         host's cgroup namespace"
+    )]
+    HiddenCgroups,
+    #[error(
         "loading a scheduler needs {0}. Run lagstop as root on the host, or in a container with --privileged and the host's \
-         PID and user namespaces"
+         PID, user and cgroup namespaces"
     )]
     NotPermitted(&'static str),
     #[error(

@@ -76,6 +76,9 @@ pub fn prepare(options: ScheduleOptions) -> Result<PreparedSchedule, SchedulerEr
     let mut demand = DemandReader::new(options.only.clone())?;
     let Tree { nodes, quotas, weighted, .. } = demand.read(&HashMap::new(), RunningScheduler::REFRESH)?;
     refuse_quotas(&quotas, options.ignore_quotas)?;
+    if !demand.sees_all() {
+        return Err(SchedulerError::HiddenCgroups);
+    }
     let below = || nodes.iter().filter(|node| node.parent.is_some());
     if below().next().is_none() {
         return Err(SchedulerError::NoGroups);
@@ -195,6 +198,8 @@ impl PreparedSchedule {
     /// When the kernel refuses.
     pub fn attach(mut self, learnt: Option<(Learnt, Duration)>) -> Result<RunningScheduler, SchedulerError> {
         self.real_time.look()?;
+        // Some seconds may have passed. The kernel ends LAGS when one comes or goes from now on.
+        self.cpus = Cpus::read()?;
         let used = match learnt {
             Some((Learnt(mut learning), time)) => learning.used(Nanos::from(time))?,
             None => HashMap::new(),

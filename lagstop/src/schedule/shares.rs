@@ -91,6 +91,8 @@ pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShar
     let part = if tuning.preempts { (turns_of_light(nodes) / Tuning::MANY_LIGHT).min(1.0) } else { 0.0 };
     let usual = (short + (tuning.slice - short).mul_f64(part)).min(round(tasks)).max(Tuning::SHORTEST_SLICE);
     let by_task = if tasks > 0.0 && share > 0.0 { share / tasks } else { typical };
+    // Where the head start is shorter than a turn, each turn would count as less than it took.
+    let ahead = (behind / 2).max((2 * usual).div_f64(typical.max(LEAST)).min(Tuning::MOST_TURNS_AHEAD));
     let plan = |share: f64, node: &Node| {
         let (tasks, turn, is_ranked, is_backlogged) = (node.tasks, node.turn, node.is_ranked, node.is_backlogged());
         let turns = (share.max(LEAST) / tasks.max(1.0) / by_task).min(Tuning::MOST_SLICES);
@@ -104,7 +106,12 @@ pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> CpuShar
             factor: if tuning.credit == Credit::Paper { ONE } else { fixed_point(1.0 / share) },
             behind: if is_ranked { nanos(behind) } else { 0 },
             // What used much for a moment, such as its start, is not to wait for long: it does not always want to run.
-            ahead: nanos(if is_backlogged && !node.is_assumed { tuning.longest_guard } else { behind / 2 }),
+            // Nor does each of the root's tasks, of which it is only known what they want together.
+            ahead: nanos(if is_backlogged && !node.is_assumed && node.parent.is_some() {
+                tuning.longest_guard
+            } else {
+                ahead
+            }),
             slice: nanos(slice.max(Tuning::SHORTEST_SLICE)),
             turn: nanos(turn.map_or(slice, |turn| turn.min(slice)).div_f64(share)),
             rank: (ONE << RANK_PLACES) / nanos(behind).max(1),

@@ -48,6 +48,8 @@ impl Tuning {
     pub(super) const SHORTEST_SLICE: Duration = Duration::from_millis(1);
     /// How much longer than usual a turn gets where a cgroup's weight is large.
     pub(super) const MOST_SLICES: f64 = 4.0;
+    /// How far a cgroup that does not always want to run may be ahead where two turns are longer than half of the head start.
+    pub(super) const MOST_TURNS_AHEAD: Duration = Duration::from_secs(1);
     /// The part of all turns that light cgroups take from which turns have their full length.
     pub(super) const MANY_LIGHT: f64 = 0.125;
 }

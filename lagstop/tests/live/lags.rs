@@ -97,7 +97,10 @@ impl Drop for Lags {
 /// What `lagstop schedule --status` prints.
 pub(crate) fn status() -> String {
     let status = Command::new(lagstop()).args(["schedule", "--status"]).output().unwrap();
-    String::from_utf8(status.stdout).unwrap()
+    let said = String::from_utf8(status.stdout).unwrap();
+    let code = if said.starts_with("LAGS schedules this host") { 0 } else { 3 };
+    assert_eq!(status.status.code(), Some(code), "{said}");
+    said
 }
 
 pub(crate) fn is_back() -> bool {

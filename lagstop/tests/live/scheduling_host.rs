@@ -78,7 +78,7 @@ impl Own {
 }
 
 /// How long kernel threads waited each time, on average, in milliseconds.
-fn waited(before: &HashMap<u32, KernelThread>, after: &HashMap<u32, KernelThread>) -> f64 {
+pub(crate) fn waited(before: &HashMap<u32, KernelThread>, after: &HashMap<u32, KernelThread>) -> f64 {
     let since = |(pid, after): (&u32, &KernelThread)| {
         let before = before.get(pid)?;
         // A number may be another thread's by now.

@@ -11,14 +11,18 @@ use rustix::process::Signal;
 use crate::{
     Test,
     fixture::{Load, TestCgroup, eventually},
-    kernel_files::context_switches,
+    kernel_files::{KernelThread, context_switches},
     lags::{Lags, is_back, is_possible},
     load::{Together, sleep_until},
     scheduling::{latencies, percentile, seconds},
+    scheduling_host::waited,
 };
 
-pub(crate) const TESTS: &[Test] =
-    &[("only_the_chosen_cgroups_go_first", only), ("turns_and_preemption_are_as_asked_for", turns)];
+pub(crate) const TESTS: &[Test] = &[
+    ("only_the_chosen_cgroups_go_first", only),
+    ("turns_and_preemption_are_as_asked_for", turns),
+    ("a_head_start_is_as_long_as_asked_for", head_start),
+];
 
 /// Eight cgroups that always want to run.
 fn heavy(parent: &TestCgroup) -> Vec<(Load, TestCgroup)> {
@@ -69,46 +73,92 @@ fn chosen_and_other() -> (f64, f64) {
     (chosen, other)
 }
 
-/// Switches in a second while eight cgroups always want to run and one wakes now and then, and how often this one took a CPU from
-/// another.
-fn with(flags: &[&str]) -> (f64, u64) {
-    const TIME: Duration = seconds(4);
-    let parent = TestCgroup::new("turns");
-    let heavy = heavy(&parent);
-    let light = parent.child("light");
-    let together = Together::new(seconds(2), TIME);
-    let mut requests = light.start(&format!("requests 1 50000 1000 {}", together.words()));
-    assert_eq!(requests.line(), "joined");
-    let lags = Lags::start(flags);
-    let preempted = || SchedulerStatus::read().unwrap().counted.preempted;
-    sleep_until(together.begin(seconds(1), [&mut requests]));
-    let (before, switches, began) = (preempted(), context_switches(), Instant::now());
-    thread::sleep(TIME);
-    let switches = (context_switches() - switches) as f64 / began.elapsed().as_secs_f64();
-    let preempted = preempted() - before;
-    println!("with {flags:?}: {switches:.0} switches a second, {preempted} preempted");
-    assert!(latencies(&mut requests).len() > 20);
-    end(lags);
-    drop((requests, heavy));
-    (switches, preempted)
+/// What eight cgroups that always want to run, and one that wakes now and then, made of these flags.
+struct Turns {
+    switches_per_second: f64,
+    /// How often a task was taken off its CPU for another one.
+    preempted: u64,
+    /// How long a kernel thread waited each time, on average, in milliseconds.
+    kernel_threads: f64,
+}
+
+impl Turns {
+    fn with(flags: &[&str]) -> Self {
+        const TIME: Duration = seconds(4);
+        let parent = TestCgroup::new("turns");
+        let heavy = heavy(&parent);
+        let light = parent.child("light");
+        let together = Together::new(seconds(2), TIME);
+        let mut requests = light.start(&format!("requests 1 50000 1000 {}", together.words()));
+        assert_eq!(requests.line(), "joined");
+        let lags = Lags::start(flags);
+        let preempted = || SchedulerStatus::read().unwrap().counted.preempted;
+        sleep_until(together.begin(seconds(1), [&mut requests]));
+        let (before, switches, threads, began) = (preempted(), context_switches(), KernelThread::all(), Instant::now());
+        thread::sleep(TIME);
+        let switches_per_second = (context_switches() - switches) as f64 / began.elapsed().as_secs_f64();
+        let preempted = preempted() - before;
+        let kernel_threads = waited(&threads, &KernelThread::all());
+        println!(
+            "with {flags:?}: {switches_per_second:.0} switches a second, {preempted} preempted, kernel threads waited for \
+             {kernel_threads:.2} ms each time"
+        );
+        assert!(latencies(&mut requests).len() > 20);
+        end(lags);
+        drop((requests, heavy));
+        Self { switches_per_second, preempted, kernel_threads }
+    }
 }
 
 fn turns() {
     if !is_possible() {
         return;
     }
-    let (_, usual) = with(&[]);
+    let usual = Turns::with(&[]).preempted;
     assert!(usual > 20, "{usual}");
-    let long = ["--slice", "60ms", "--short-slice", "60ms", "--no-preemption"];
-    let (of_long, preempted) = with(&long);
-    assert_eq!(preempted, 0, "{long:?}");
+    let long = Turns::with(&["--slice", "60ms", "--short-slice", "60ms", "--no-preemption"]);
+    assert_eq!(long.preempted, 0);
     // Turns end at ticks, every 4 ms where there are 250 a second, and later where the machine waits itself.
-    let short = ["--slice", "1ms", "--short-slice", "1ms", "--margin", "2"];
-    let (of_short, preempted) = with(&short);
+    let short = Turns::with(&["--slice", "1ms", "--short-slice", "1ms", "--margin", "2"]);
+    let (of_short, of_long) = (short.switches_per_second, long.switches_per_second);
     assert!(of_short > 2.0 * of_long, "{of_short} and {of_long} switches a second");
-    assert!(preempted * 2 < usual, "{preempted} with {short:?}, usually {usual}");
+    assert!(short.preempted * 2 < usual, "{} with short turns, usually {usual}", short.preempted);
     // What may run for longer than a turn takes is not preempted, unless the machine stood still.
-    let protect = ["--slice", "20ms", "--short-slice", "20ms", "--protect", "1s"];
-    let (_, preempted) = with(&protect);
-    assert!(preempted * 10 < usual, "{preempted} with {protect:?}, usually {usual}");
+    let protected = Turns::with(&["--slice", "20ms", "--short-slice", "20ms", "--protect", "1s"]).preempted;
+    assert!(protected * 10 < usual, "{protected} are preempted although they are protected, usually {usual}");
+    // Kernel threads do not wait for the end of turns, however long these are, but where nobody is preempted.
+    let soon = Turns::with(&["--slice", "60ms", "--short-slice", "60ms"]).kernel_threads;
+    let late = long.kernel_threads;
+    assert!(soon * 3.0 < late, "{soon} ms with preemption, and {late} without");
+}
+
+fn head_start() {
+    if !is_possible() {
+        return;
+    }
+    let long = first_second(&["--guard", "500ms", "--memory", "4s"]);
+    // Whatever the guard, the head start is never longer than the memory.
+    for flags in [&["--guard", "1ms"][..], &["--guard", "500ms", "--memory", "10ms"]] {
+        let short = first_second(flags);
+        assert!(short * 1.5 < long, "{short} with {flags:?}, and {long} with a long head start");
+    }
+}
+
+/// CPU time that a cgroup got in the first second in which it wanted a CPU all the time, in seconds, beside eight that always did.
+fn first_second(flags: &[&str]) -> f64 {
+    let parent = TestCgroup::new("head-start");
+    let heavy = heavy(&parent);
+    let new = parent.child("new");
+    let mut load = new.start("threads 1 600000");
+    assert_eq!(load.line(), "joined");
+    let lags = Lags::start(flags);
+    thread::sleep(seconds(2));
+    let (before, began) = (new.cpu_ns(), Instant::now());
+    load.go();
+    thread::sleep(seconds(1));
+    let got = (new.cpu_ns() - before) as f64 / 1e9 / began.elapsed().as_secs_f64();
+    println!("with {flags:?} it got {got:.3} s in its first second");
+    end(lags);
+    drop((load, heavy));
+    got
 }

@@ -626,6 +626,11 @@ fn is_lags() -> bool {
     loaded_scheduler().as_deref() == Some(lagstop::schedule::NAME)
 }
 
+/// Does the trial say first what its policy does to the host?
+fn warns(output: &Output, policy: &str) -> bool {
+    said(output).starts_with(&format!("lagstop: {policy}: all cgroups of the host are scheduled by "))
+}
+
 /// Ends a trial of a scheduler by asking, by killing, and by leaving it alone; `arguments` come last.
 fn is_given_back(policy: &str, arguments: &[&str]) {
     let host = Host::usual();
@@ -665,6 +670,7 @@ fn is_given_back(policy: &str, arguments: &[&str]) {
     assert_eq!((outcome["policy"].as_str(), outcome["pairs"].as_u64()), (Some(policy), Some(2)), "{outcome}");
     assert_eq!((outcome["undone"].as_u64(), &outcome["ended"]), (Some(2), &Value::Null), "{outcome}");
     assert_eq!(outcome["loaded_scheduler"], "", "{outcome}");
+    assert!(warns(&output, policy), "{}", said(&output));
     let figures = outcome["figures"].as_array().unwrap();
     for name in ["busy", "light_waiting"] {
         let figure = figures.iter().find(|figure| figure["name"] == name).unwrap();
@@ -695,7 +701,7 @@ fn refused_schedulers() {
     let refused = |policy: &str, arguments: &[&str], why: &str| {
         let output = host.trial(policy).args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-        assert!(said(&output).contains(why), "{}", said(&output));
+        assert!(said(&output).contains(why) && !warns(&output, policy), "{}", said(&output));
         assert!(is_back());
     };
     refused("scx:scx_that_is_not_there", &["--apply"], "is not in PATH");

@@ -231,6 +231,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("whatever_tasks_do_goes_on_while_lags_schedules"),
     program("only_the_chosen_cgroups_go_first"),
     program("turns_and_preemption_are_as_asked_for"),
+    program("a_head_start_is_as_long_as_asked_for"),
     program("the_papers_credit_is_lagstops_load_credit"),
     program("lags_starts_again_when_cpus_come_or_go"),
     // Only `7.0-generic` can rehearse it as well.

@@ -79,24 +79,32 @@ impl Log {
 const SHORTEST: Duration = Duration::from_secs(1);
 const BY_OTHERS: &str = "LAGS schedules this host, started by lagstop trial or lagstop bench";
 
+/// Exit code of `--status`: LAGS does not schedule this host.
+const NOT_IN_FORCE: u8 = 3;
+
 /// `--status`
 pub(super) fn show() -> Result<ExitCode, Failure> {
     let loaded = loaded_scheduler();
-    match SchedulerStatus::read() {
+    let is_loaded = loaded.as_deref() == Some(NAME);
+    let status = match SchedulerStatus::read() {
         // The command itself has not run.
-        Err(StatusError::Nothing) if loaded.as_deref() == Some(NAME) => Ok(print(&format!("{BY_OTHERS}.\n"))),
-        status => {
-            let status = status?;
-            Ok(print(&shown(&status, status.is_alive(), loaded.as_deref())))
-        }
-    }
+        Err(StatusError::Nothing) if is_loaded => return Ok(print(&format!("{BY_OTHERS}.\n"))),
+        status => status?,
+    };
+    Ok(match print(&shown(&status, status.is_alive(), loaded.as_deref())) {
+        ExitCode::SUCCESS if !is_loaded => ExitCode::from(NOT_IN_FORCE),
+        code => code,
+    })
 }
 
 /// `loaded` is the scheduler that is loaded, empty for the kernel's own.
 fn shown(status: &SchedulerStatus, is_alive: bool, loaded: Option<&str>) -> String {
-    let schedules = status.state == ScheduleState::Schedules && is_alive;
+    let is_running = status.state == ScheduleState::Schedules && is_alive;
+    let schedules = is_running && loaded == Some(NAME);
     let now = match loaded {
-        _ if schedules => format!("LAGS schedules this host (process {0}). To stop it: sudo kill -INT {0}", status.pid),
+        Some(NAME) if schedules => {
+            format!("LAGS schedules this host (process {0}). To stop it: sudo kill -INT {0}", status.pid)
+        }
         Some(NAME) => BY_OTHERS.to_owned(),
         _ => "LAGS does not schedule this host".to_owned(),
     };
@@ -104,6 +112,9 @@ fn shown(status: &SchedulerStatus, is_alive: bool, loaded: Option<&str>) -> Stri
         ScheduleState::Refused(why) => format!("The last start of lagstop schedule was refused: {why}.\n"),
         ScheduleState::Ended(why) => format!("The last run of lagstop schedule ended: {why}.\n"),
         ScheduleState::Schedules if schedules => String::new(),
+        ScheduleState::Schedules if is_running => {
+            format!("lagstop schedule (process {}) starts it again, or does not react.\n", status.pid)
+        }
         ScheduleState::Schedules => format!("The last run of lagstop schedule, process {}, was killed.\n", status.pid),
     };
     let loaded = match loaded {
@@ -122,8 +133,8 @@ fn shown(status: &SchedulerStatus, is_alive: bool, loaded: Option<&str>) -> Stri
         let when = if schedules { "Since LAGS was last put in force" } else { "At the end of that run" };
         let _ = writeln!(
             text,
-            "\n{when}, the cgroups with the most turns. SHARE: fair share in CPUs. TASKS: running or waiting, on average. PREEMPTED: times a \
-             lighter cgroup, a kernel thread or lagstop took over.\n   SHARE   TASKS       TURNS   PREEMPTED{credit}  CGROUP"
+            "\n{when}, the cgroups with the most turns. SHARE: fair share in CPUs. TASKS: running or waiting, on average. PREEMPTED: times it had to \
+             make way for a lighter cgroup, a kernel thread or lagstop.\n   SHARE   TASKS       TURNS   PREEMPTED{credit}  CGROUP"
         );
         status.groups.iter().for_each(|group| text.push_str(&row(group)));
     }
@@ -205,6 +216,8 @@ mod tests {
         assert!(other.contains("ended: asked to end.\nThe sched_ext scheduler flatcg is loaded.\nIn "), "{other}");
         assert!(ended(NAME).starts_with("LAGS schedules this host, started by lagstop trial"), "{}", ended(NAME));
         assert!(of(ScheduleState::Schedules, true, Some(NAME)).starts_with("LAGS schedules this host (process "));
+        let again = of(ScheduleState::Schedules, true, Some(""));
+        assert!(again.starts_with("LAGS does not schedule this host.\nlagstop schedule (process "), "{again}");
         assert!(of(ScheduleState::Schedules, false, None).contains("was killed.\nThe kernel has no sched_ext."));
     }
 }

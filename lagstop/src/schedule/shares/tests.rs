@@ -50,7 +50,8 @@ fn each_of_the_roots_own_tasks_weighs_as_a_cgroup() {
         near(cpus[n], expected);
         near(share(&plans[n]), 0.2);
     }
-    assert_eq!(plans[0], plans[1], "as if it were one");
+    assert_eq!(Plan { ahead: plans[1].ahead, ..plans[0] }, plans[1], "as if it were one");
+    assert!(plans[0].ahead < plans[1].ahead, "which of them always want to run is not known");
     assert_eq!(promisable, f64::INFINITY, "nobody knows how many more there are");
     // Their turns are a part of a round.
     let many = [own(500.0), child(0, 100.0, 1.0)];
@@ -122,6 +123,21 @@ fn turns_are_shared_out_among_those_that_always_want_one() {
     nodes[1].is_assumed = true;
     let assumed = &shares(&nodes, 1.0, &Tuning::default()).plans[1];
     assert_eq!((assumed.ahead, assumed.slice), (plans[10].ahead, plans[1].slice), "it may be soon done");
+}
+
+#[test]
+fn turns_count_whole_where_the_head_start_is_short() {
+    // Nine on a CPU. A turn of 5 ms is 45 ms of virtual time: what is counted at most must be more.
+    let mut nodes = vec![root()];
+    nodes.extend((0..9).map(|_| child(0, 100.0, 1.0)));
+    nodes.push(Node { turns: 0, ..child(0, 100.0, 0.0) });
+    let ms = Duration::from_millis;
+    let ahead = |tuning: Tuning| shares(&nodes, 1.0, &tuning).plans[10].ahead as f64;
+    let usual = Tuning::default();
+    near(ahead(usual), 900e6);
+    near(ahead(Tuning { guard: ms(1), ..usual }), 90e6);
+    near(ahead(Tuning { memory: ms(20), ..usual }), 90e6);
+    near(ahead(Tuning { guard: ms(1), slice: ms(200), short_slice: ms(200), ..usual }), 1e9);
 }
 
 #[test]
