@@ -286,7 +286,7 @@ fn boot(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -
     Ok(Verdict::Ran { report: stored.report, last_words })
 }
 
-/// The modules that the guest loads, as they are in Debian's package: compressed or not.
+/// The modules that the guest has, as they are in Debian's package: compressed or not.
 fn modules(kernel: &Kernel, dir: &Path) -> Result<Vec<Vec<u8>>, Error> {
     let package = kernel.modules.as_ref().unwrap_or(&kernel.package).fetch(&package::cache())?;
     let unpack = |name: &str| {
@@ -294,7 +294,7 @@ fn modules(kernel: &Kernel, dir: &Path) -> Result<Vec<Vec<u8>>, Error> {
         package::unpack(&package, &format!("*/{name}.ko*"), &unpacked)?;
         fs::read(&unpacked).map_err(Error::file("read", &unpacked))
     };
-    initramfs::MODULES.into_iter().map(unpack).collect()
+    initramfs::modules().map(unpack).collect()
 }
 
 fn tell(run: Run, event: &Event) {

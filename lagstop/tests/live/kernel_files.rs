@@ -79,6 +79,13 @@ impl KernelThread {
     }
 }
 
+/// The process of this name.
+pub(crate) fn pid_of(name: &str) -> Option<u32> {
+    let is_it = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end() == name);
+    let entries = fs::read_dir("/proc").unwrap();
+    entries.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok()).find(is_it)
+}
+
 /// CPU time of all threads of a process that live.
 pub(crate) fn cpu_ns(pid: u32) -> u64 {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();

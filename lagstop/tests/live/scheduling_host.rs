@@ -2,6 +2,9 @@
 
 use std::{
     collections::HashMap,
+    fs,
+    path::Path,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -10,14 +13,18 @@ use rustix::process::Signal;
 
 use crate::{
     Test,
+    disruption::may_disrupt,
     fixture::{Load, TestCgroup, eventually},
-    kernel_files::{KernelThread, cpu_ns},
+    kernel_files::{KernelThread, cpu_ns, pid_of},
     lags::{Lags, is_back, is_possible},
     load::{Together, sleep_until},
     scheduling::{latencies, percentile, seconds},
 };
 
-pub(crate) const TESTS: &[Test] = &[("the_hosts_own_tasks_get_their_part_and_do_not_wait_for_it", own)];
+pub(crate) const TESTS: &[Test] = &[
+    ("the_hosts_own_tasks_get_their_part_and_do_not_wait_for_it", own),
+    ("a_kernel_thread_that_computes_for_long_starves_nobody", computing),
+];
 
 /// What the host's own got beside ten cgroups that always want to run.
 struct Own {
@@ -108,4 +115,75 @@ fn own() {
     assert!((own.spinning / entitled - 1.0).abs() < 0.25, "{} is not {entitled}", own.spinning);
     assert!(own.percentile(0.95) < kernels.percentile(0.95), "requests waited for longer");
     assert!(own.kernel_threads < 5.0, "kernel threads waited for {} ms", own.kernel_threads);
+}
+
+/// The kernel's packet generator, which sends to the loopback device from the first CPU as fast as it can, as long as this is there.
+struct Packets {
+    /// Its thread.
+    pid: u32,
+}
+
+impl Packets {
+    const FILES: &str = "/proc/net/pktgen";
+
+    fn start() -> Self {
+        if !Path::new(Self::FILES).exists() {
+            let loaded = Command::new("insmod").arg("/lib/pktgen.ko").status().unwrap();
+            assert!(loaded.success(), "pktgen cannot be loaded");
+        }
+        Self::tell("kpktgend_0", "add_device lo");
+        for what in ["count 0", "delay 0", "pkt_size 60", "dst 127.0.0.1"] {
+            Self::tell("lo", what);
+        }
+        // This returns when it is stopped.
+        thread::spawn(|| Self::tell("pgctrl", "start"));
+        Self { pid: pid_of("kpktgend_0").unwrap() }
+    }
+
+    fn tell(file: &str, what: &str) {
+        fs::write(Path::new(Self::FILES).join(file), what).unwrap_or_else(|error| panic!("{file}: {what}: {error}"));
+    }
+}
+
+impl Drop for Packets {
+    fn drop(&mut self) {
+        let _ = fs::write(Path::new(Self::FILES).join("pgctrl"), "stop");
+    }
+}
+
+/// The parts that a kernel thread which never sleeps, and two cgroups that may run on its CPU only, get of that one.
+fn computing() {
+    if !is_possible() {
+        return;
+    }
+    if !may_disrupt() {
+        println!("*** SKIPPED: others would feel that ***");
+        return;
+    }
+    let cgroups = ["beside0", "beside1"].map(TestCgroup::new);
+    let mut loads = cgroups.each_ref().map(|cgroup| cgroup.start("crowd 0 1 600000"));
+    loads.iter_mut().for_each(|load| assert_eq!(load.line(), "joined"));
+    loads.iter_mut().for_each(Load::go);
+    let packets = Packets::start();
+    let used = || [cgroups[0].cpu_ns(), cgroups[1].cpu_ns(), cpu_ns(packets.pid)];
+    let parts = |name: &str| {
+        thread::sleep(seconds(3));
+        let before = used();
+        thread::sleep(seconds(5));
+        let after = used();
+        let got = [0, 1, 2].map(|n| (after[n] - before[n]) as f64);
+        let parts = got.map(|got_one| got_one / got.iter().sum::<f64>());
+        println!("{name:<10} two cgroups and the kernel thread got {parts:.3?}");
+        parts
+    };
+    parts("kernel's");
+    let lags = Lags::start(&[]);
+    let of_lags = parts("LAGS");
+    lags.is_in_force();
+    drop(packets);
+    let (status, said) = lags.end(Signal::INT);
+    assert!(status.success(), "{said}");
+    eventually("the kernel's own is back", is_back);
+    drop(loads);
+    assert!(of_lags.iter().all(|part| *part > 0.2), "{of_lags:?}");
 }

@@ -23,9 +23,16 @@ pub(super) struct GuestSettings<'a> {
 /// Kernel modules that lagstop needs and that are not in the kernel's image, in the order in which they are to be
 /// loaded. They list listening TCP sockets. On a host the kernel has modprobe load them when it is first asked for
 /// sockets.
-pub(super) const MODULES: [&str; 2] = ["inet_diag", "tcp_diag"];
+const LOADED: [&str; 2] = ["inet_diag", "tcp_diag"];
+/// Those that a live test loads: the packet generator is a kernel thread that computes.
+const CARRIED: [&str; 1] = ["pktgen"];
 
-/// Packs the file system, with [`MODULES`] in their order. It is not compressed: that would take longer than loading
+/// All modules that [`pack`] takes, in this order.
+pub(super) fn modules() -> impl Iterator<Item = &'static str> {
+    LOADED.into_iter().chain(CARRIED)
+}
+
+/// Packs the file system, with [`modules`] in their order. It is not compressed: that would take longer than loading
 /// it.
 pub(super) fn pack(guest: &Guest, modules: &[Vec<u8>], settings: &GuestSettings<'_>) -> Vec<u8> {
     let Guest { busybox, binaries, programs, .. } = guest;
@@ -39,7 +46,7 @@ pub(super) fn pack(guest: &Guest, modules: &[Vec<u8>], settings: &GuestSettings<
     cpio.file("bin/busybox", busybox);
     cpio.file("bin/lagstop", &binaries.lagstop);
     cpio.file("bin/live", &binaries.live);
-    for (name, module) in MODULES.iter().zip(modules) {
+    for (name, module) in self::modules().zip(modules) {
         cpio.file(&format!("lib/{name}.ko"), module);
     }
     for carried in programs {
@@ -61,7 +68,7 @@ fn variables(settings: &GuestSettings<'_>) -> String {
         ("FILTER", (*filter).to_owned()),
         ("RUN", (*run).to_owned()),
         ("LEFT_OUT", left_out.join(" ")),
-        ("MODULES", MODULES.join(" ")),
+        ("MODULES", LOADED.join(" ")),
         ("TEST_TIMEOUT", test_timeout_seconds.to_string()),
         ("COUNTED", if *counted { "1" } else { "" }.to_owned()),
     ]

@@ -227,6 +227,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("weights_count_while_lags_schedules"),
     program("nobody_starves_while_lags_schedules_an_overload"),
     program("the_hosts_own_tasks_get_their_part_and_do_not_wait_for_it"),
+    program("a_kernel_thread_that_computes_for_long_starves_nobody"),
     program("nobody_starves_when_many_cgroups_wake_at_once"),
     program("whatever_tasks_do_goes_on_while_lags_schedules"),
     program("only_the_chosen_cgroups_go_first"),
