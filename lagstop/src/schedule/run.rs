@@ -198,7 +198,7 @@ impl PreparedSchedule {
     /// When the kernel refuses.
     pub fn attach(mut self, learnt: Option<(Learnt, Duration)>) -> Result<RunningScheduler, SchedulerError> {
         self.real_time.look()?;
-        // Some seconds may have passed. The kernel ends LAGS when one comes or goes from now on.
+        // Some seconds have passed since `prepare`: one may have come or gone.
         self.cpus = Cpus::read()?;
         let used = match learnt {
             Some((Learnt(mut learning), time)) => learning.used(Nanos::from(time))?,
