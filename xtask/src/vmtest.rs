@@ -98,16 +98,16 @@ pub(crate) struct Arguments {
     /// are, unless given
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: Option<u8>,
-    /// Processors of each virtual machine. What is kept for the docs is of two
-    #[arg(long, value_name = "NUMBER", default_value_t = CPUS, conflicts_with = "counted", value_parser = clap::value_parser!(u8).range(1..))]
-    cpus: u8,
+    /// Processors of each virtual machine: two, unless given, and one with --counted. What is kept for the docs is of two
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..))]
+    cpus: Option<u8>,
     /// How long a virtual machine may take
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     timeout: u64,
     /// Install what is missing from Debian's mirror
     #[arg(long)]
     install: bool,
-    /// Count time in instructions of one processor, 2 ns each: what two loads do can then be compared to a percent or two,
+    /// Count time in instructions, 2 ns each: what two loads do can then be compared to a percent or two,
     /// whatever else the host does. Not for all tests
     #[arg(long)]
     counted: bool,
@@ -182,12 +182,21 @@ impl Arguments {
         self.run.is_some() || !self.filter.is_empty()
     }
 
+    fn cpus(&self) -> u8 {
+        self.cpus.unwrap_or(if self.counted { 1 } else { CPUS })
+    }
+
     fn is_whole_matrix(&self) -> bool {
         self.kernels.is_empty() && !self.quick && self.runs_every_test()
     }
 
     fn runs_every_test(&self) -> bool {
-        !self.quick && self.run.is_none() && self.filter.is_empty() && self.lagstop.is_none() && self.cpus == CPUS
+        !self.quick
+            && self.run.is_none()
+            && self.filter.is_empty()
+            && self.lagstop.is_none()
+            && self.cpus() == CPUS
+            && !self.counted
     }
 }
 
@@ -274,9 +283,7 @@ fn boot(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -
     };
     let initramfs = dir.join("initramfs");
     vm::write(&initramfs, &initramfs::pack(guest, &modules, &settings))?;
-    // Counted time takes a single processor.
-    let cpus = if arguments.counted { 1 } else { arguments.cpus };
-    let counted = arguments.counted;
+    let (cpus, counted) = (arguments.cpus(), arguments.counted);
     let machine = Machine { arch: guest.arch, kernel: &kernel, initramfs: &initramfs, dir: &dir, cpus, counted };
     println!("{run:<12} booting {}, cgroup {}", run.kernel.version, run.layout.name());
     let report = machine.run(Duration::from_secs(arguments.timeout), |event| tell(run, event))?;
