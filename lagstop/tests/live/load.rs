@@ -407,7 +407,8 @@ fn piece() {
 
 /// When loads that run side by side begin and end, and which part of that time they report.
 struct Window {
-    start: Instant,
+    /// By CLOCK_MONOTONIC: the same moment for all, however late one of them gets a CPU.
+    start: Duration,
     told_from: Duration,
     time: Duration,
 }
@@ -419,7 +420,12 @@ impl Window {
         let ms = |word: &str| Duration::from_millis(word.parse().unwrap());
         let start = Duration::from_nanos(fs::read_to_string(words[0]).unwrap().trim().parse().unwrap());
         sleep_until(start);
-        Self { start: Instant::now(), told_from: ms(words[1]), time: ms(words[2]) }
+        Self { start, told_from: ms(words[1]), time: ms(words[2]) }
+    }
+
+    /// The time since the start.
+    fn elapsed(&self) -> Duration {
+        monotonic().saturating_sub(self.start)
     }
 }
 
@@ -464,14 +470,13 @@ fn monotonic() -> Duration {
 
 /// Says how many pieces all threads did, and the longest time in microseconds in which one of them did not get on.
 fn grind(count: usize, window: &Window) {
-    let Window { start, told_from, time } = *window;
     let one = || {
-        let (mut pieces, mut longest, mut last) = (0_u64, Duration::ZERO, start);
-        while start.elapsed() < time {
+        let (mut pieces, mut longest, mut last) = (0_u64, Duration::ZERO, window.elapsed());
+        while last < window.time {
             piece();
-            let now = Instant::now();
-            if now - start > told_from {
-                pieces += 1;
+            let now = window.elapsed();
+            if now > window.told_from {
+                pieces += u64::from(now <= window.time);
                 longest = longest.max(now - last);
             }
             last = now;
@@ -488,7 +493,6 @@ fn grind(count: usize, window: &Window) {
 
 /// Says of each request after how many microseconds it was done.
 fn requests(seed: u64, gap: Duration, work: Duration, window: &Window) {
-    let Window { start, told_from, time } = *window;
     let mut exponential = exponential(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let had = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -497,16 +501,16 @@ fn requests(seed: u64, gap: Duration, work: Duration, window: &Window) {
     let (mut due, mut latencies) = (Duration::ZERO, Vec::new());
     loop {
         due += gap.mul_f64(exponential());
-        if due > time {
+        if due > window.time {
             break;
         }
-        thread::sleep(due.saturating_sub(start.elapsed()));
+        thread::sleep(due.saturating_sub(window.elapsed()));
         let before = had();
         while had() - before < work {
             piece();
         }
-        if due > told_from {
-            latencies.push((start.elapsed() - due).as_micros().to_string());
+        if due > window.told_from {
+            latencies.push((window.elapsed() - due).as_micros().to_string());
         }
     }
     say(&latencies.join(" "));
